@@ -162,7 +162,7 @@ def _estimate_ns(job: Job) -> int:
 
 
 @dataclass(frozen=True)
-class _Promises:
+class Promises:
     """By the estimates: when running jobs end, and when waiting ones start at the latest."""
 
     ends_ns: Mapping[int, int] = field(default_factory=dict)
@@ -196,14 +196,14 @@ class RigidQueue(RunToCompletion):
         kind = self.backfilling()
         if kind == allocation.NONE:
             return partitions.for_good(view, self.begun(view))
-        promises = view.state or _Promises()
+        promises = view.state or Promises()
         return (
             self._conservative(view, promises)
             if kind == allocation.CONSERVATIVE
             else self._easy(view, promises)
         )
 
-    def _easy(self, view: View, before: _Promises) -> Decision:
+    def _easy(self, view: View, before: Promises) -> Decision:
         """Start jobs that fit, reserve for the first that does not, backfill."""
         placements = self.begun(view)
         ends_ns = _ends_ns(view, before)
@@ -222,10 +222,10 @@ class RigidQueue(RunToCompletion):
             for place in starts[:count]:
                 free = _start(jobs[behind[place]], placements, free)
         return partitions.for_good(
-            view, placements, _Promises({number: ends_ns[number] for number in placements})
+            view, placements, Promises({number: ends_ns[number] for number in placements})
         )
 
-    def _conservative(self, view: View, before: _Promises) -> Decision:
+    def _conservative(self, view: View, before: Promises) -> Decision:
         """Give each job, in order, the earliest start that delays no other's reservation; start those of now.
 
         Source: Feitelson and Weil 1998; Mu'alem and Feitelson 2001, section 2.
@@ -266,10 +266,10 @@ class RigidQueue(RunToCompletion):
                 del starts_ns[job.number]
                 free = _start(job, placements, free)
         ends_ns = {number: ends_ns[number] for number in placements}
-        return partitions.for_good(view, placements, _Promises(ends_ns, starts_ns))
+        return partitions.for_good(view, placements, Promises(ends_ns, starts_ns))
 
 
-def _ends_ns(view: View, before: _Promises) -> dict[int, int]:
+def _ends_ns(view: View, before: Promises) -> dict[int, int]:
     """When each job ends by its estimate; one that waits, if it starts now."""
     return {
         job.number: before.ends_ns[job.number]

@@ -10,6 +10,7 @@ from sessions import session
 
 from coordinator import policies
 from coordinator.policies import allocation, scan
+from coordinator.policies.ordered import Promises
 from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, View, useful_processors
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs import simulate as by_job
@@ -376,7 +377,9 @@ def started(free, running, waiting, now=5):
     jobs = [Job(number, len(place)) for number, place in held.items()]
     for number, (size, time) in enumerate(waiting):
         jobs.append(Job(number, size, estimate=ExecutionTime(time * size / 1e9)))
-    view = View(Machine(free + taken), now, tuple(jobs), len(jobs), Decision(held, (), state=ends_ns))
+    view = View(
+        Machine(free + taken), now, tuple(jobs), len(jobs), Decision(held, (), state=Promises(ends_ns))
+    )
     placed = policies.create("easy", {}).decide(view, Reason.ARRIVAL).placements
     return [number for number in placed if number >= 0]
 
