@@ -22,6 +22,7 @@ from typing import ClassVar, TypeVar
 
 from coordinator.host.environment import HELD, PYTHON, UNDO, forwarded, of_command
 from coordinator.host.launch import LaunchError, run_session
+from workloads import shared_libraries
 from workloads.own_directories import check_own
 from workloads.validation import InputError
 
@@ -49,7 +50,9 @@ class Launcher(ABC):
     rank: ClassVar[str] = ""  # the variable in which it gives a process its rank
     # Those that users may give it, without hyphens: with 0, 1 and 2 words behind them.
     options: ClassVar[Sequence[str]] = ()
-    places: ClassVar[str] = ""  # those by which it would place or bind processes
+    places: ClassVar[str] = ""  # those by which it would place or bind processes, with a word behind them
+    places_alone: ClassVar[str] = ""  # those of this kind without one
+    libraries: ClassVar[tuple[str, ...]] = ()  # beginnings of libraries that only such launchers load
     # Its options that bind ranks to no processor, and other spellings of users, without hyphens.
     unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
     unbinding: ClassVar[Sequence[str]] = ("bind-to none",)
@@ -122,7 +125,12 @@ class Launcher(ABC):
 
     def strange(self, program: str) -> str:
         """The library of another MPI that a program loads; empty if there is none, or it is unknown."""
-        return next((name for name in self.incompatible_mpis if name in _loaded(program)), "")
+        return next(self.foreign(shared_libraries.needed(Path(program))), "")
+
+    @classmethod
+    def foreign(cls, libraries: Iterable[str]) -> Iterator[str]:
+        """Those of the libraries that belong to an MPI whose ranks do not find each other under it."""
+        return (name for name in libraries if name.startswith(tuple(cls.incompatible_mpis)))
 
     def found_again(self) -> Launcher | None:
         """The launcher that is at the same path now."""
@@ -169,8 +177,9 @@ class Hydra(Launcher):
     )
     places = (
         "bind-to binding map-by membind rankmap hosts host f hostfile machinefile ppn perhost order-nodes "
-        "localhost skip-launch-node gpus-per-proc"
+        "localhost gpus-per-proc"
     )
+    places_alone = "skip-launch-node"
 
     LEAVES_OUT: ClassVar = {"-genvnone", "-genvlist", "-envnone", "-envlist"}
     """Options with which it does not pass everything on; HYDRA_ENV stands for one of them."""
@@ -215,9 +224,12 @@ class OpenMpi(Launcher):
         "mca gmca omca pmixmca prtemca",
     )
     places = (
-        "bind-to bind-to-core bind-to-socket bind-to-none map-by rank-by rankfile rf H host hostfile "
-        "machinefile default-hostfile cpu-set cpu-list cpus-per-proc cpus-per-rank slot-list N npernode "
-        "use-hwthread-cpus npersocket pernode bynode bycore byslot nolocal nooversubscribe app"
+        "bind-to map-by rank-by rankfile rf H host hostfile machinefile default-hostfile cpu-set cpu-list "
+        "cpus-per-proc cpus-per-rank slot-list N npernode npersocket app"
+    )
+    places_alone = (
+        "bind-to-core bind-to-socket bind-to-none use-hwthread-cpus pernode bynode bycore byslot nolocal "
+        "nooversubscribe"
     )
 
     UNCOUNTED: ClassVar[tuple[str, ...]] = ("--oversubscribe",)
@@ -236,6 +248,8 @@ class OpenMpi(Launcher):
 
     Open MPI 4 refuses the second one alongside ``-x``, and Open MPI 5 does not know the first.
     """
+
+    libraries = tuple(LISTS)
 
     def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
         argv = [self.path, *self.unbound, *self.UNCOUNTED]
@@ -288,6 +302,7 @@ class Prrte(OpenMpi):
     programs = ("prterun",)
     signs = ("PRRTE",)
     rank = "PMIX_RANK"
+    libraries = ("libprrte",)
     UNCOUNTED = ("--map-by", ":OVERSUBSCRIBE")
 
 
@@ -307,8 +322,9 @@ class Srun(Launcher):
     options: ClassVar = ("l label u unbuffered v verbose Q", "export mpi chdir D")
     places = (
         "cpu-bind mem-bind w nodelist N nodes x exclude c cpus-per-task m distribution ntasks-per-node r "
-        "relative B extra-node-info exclusive F nodefile hint threads-per-core"
+        "relative B extra-node-info F nodefile hint threads-per-core"
     )
+    places_alone = "exclusive"
     unbound = ("--cpu-bind=none",)
     unbinding = ("cpu-bind none", "cpu_bind none")
 
@@ -359,14 +375,6 @@ class Srun(Launcher):
         """The variables in the list of those to export, if there is one."""
         there = source.get(cls.EXPORTS)
         return {} if there is None else {cls.EXPORTS: _exported(there, variables)}
-
-
-@functools.cache
-def _loaded(program: str) -> str:
-    try:
-        return subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    except OSError:
-        return ""
 
 
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
@@ -497,6 +505,46 @@ COUNTS = ("n", "np", "ntasks")  # options with the number of processes
 UNPLACED = "leave it out; hosts, bind, threads and processors of the experiment say where processes run"
 
 
+@dataclass(frozen=True)
+class GivenOption:
+    """An option that a command gives its launcher."""
+
+    words: tuple[str, ...]  # with those behind it that belong to it
+    name: str  # without hyphens
+    values: tuple[str, ...]
+
+    @property
+    def value(self) -> str:
+        return "".join(self.values[:1])
+
+
+def given(
+    words: Sequence[str], kinds: Collection[type[Launcher]]
+) -> tuple[list[GivenOption], tuple[str, ...]]:
+    """The options at the beginning of the words behind a launcher of one of these kinds, and the program.
+
+    The word behind an option that none of them has is taken for its value if it is no program.
+    """
+    behind = {name: 1 for kind in kinds for name in kind.places.split()}
+    behind |= {name: 0 for kind in kinds for name in kind.places_alone.split()}
+    behind |= {
+        name: count for kind in kinds for count, names in enumerate(kind.options) for name in names.split()
+    }
+    behind |= dict.fromkeys(COUNTS, 1)
+    options, place = list[GivenOption](), 0
+    while place < len(words) and words[place].startswith("-"):
+        name, equals, value = words[place].lstrip("-").partition("=")
+        count = 0 if equals else behind.get(name)
+        if count is None:
+            following = "".join(words[place + 1 : place + 2])
+            count = int(bool(following) and not following.startswith("-") and not shutil.which(following))
+        end = place + 1 + count
+        values = (value,) if equals else tuple(words[place + 1 : end])
+        options.append(GivenOption(tuple(words[place:end]), name, values))
+        place = end
+    return options, tuple(words[place:])
+
+
 def accepted(
     words: Sequence[str], kinds: Collection[type[Launcher]]
 ) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
@@ -508,32 +556,42 @@ def accepted(
     Raises:
         InputError: for an option by which the launcher would place processes, or that none of them has.
     """
-    words_of = {
-        name: count for kind in kinds for count, names in enumerate(kind.options) for name in names.split()
-    }
-    options, count, place = list[str](), "", 0
-    while place < len(words) and words[place].startswith("-"):
-        word = words[place]
-        name, equals, value = word.lstrip("-").partition("=")
-        end = place + 1 + (0 if equals else 1 if name in COUNTS else words_of.get(name, 0))
-        behind = value if equals else "".join(words[place + 1 : place + 2])
-        unbinding = {spelled for kind in kinds for spelled in kind.unbinding}
-        if name in unbinding:
+    known = {name for kind in kinds for names in kind.options for name in names.split()}
+    placing = {name for kind in kinds for name in f"{kind.places} {kind.places_alone}".split()}
+    unbinding = {spelled for kind in kinds for spelled in kind.unbinding}
+    options, count = list[str](), ""
+    every, command = given(words, kinds)
+    for one in every:
+        if {one.name, f"{one.name} {one.value.lower()}"} & unbinding:
             pass
-        elif f"{name} {behind.lower()}" in unbinding:
-            end = place + (1 if equals else 2)
-        elif name in COUNTS:
-            count = value if equals else "".join(words[place + 1 : end])
-        elif name in words_of:
-            options += words[place:end]
-        elif any(name in kind.places.split() for kind in kinds):
+        elif one.name in COUNTS:
+            count = one.value
+        elif one.name in known:
+            options += one.words
+        elif one.name in placing:
             rule = "places or binds processes: Lockstep binds and places them itself"
-            raise InputError("command", word, rule, UNPLACED)
+            raise InputError("command", one.words[0], rule, UNPLACED)
         else:
             rule = f"is no option that Lockstep passes on to {' or '.join(kind.kind for kind in kinds)}"
-            raise InputError("command", word, rule, f"write one of {', '.join(sorted(words_of))}, or none")
-        place = end
-    return tuple(options), count, tuple(words[place:])
+            raise InputError(
+                "command", one.words[0], rule, f"write one of {', '.join(sorted(known))}, or none"
+            )
+    return tuple(options), count, command
+
+
+def kind_at(path: str) -> type[Launcher] | None:
+    """The kind of the launcher at a path, by what its file holds and needs; None if that does not tell it."""
+    file = Path(path).resolve()
+    try:
+        text = file.read_bytes()
+    except OSError:
+        return None
+    needed = shared_libraries.needed(file)
+    for kind in LAUNCHERS.values():
+        by_library = kind.libraries and any(name.startswith(kind.libraries) for name in needed)
+        if by_library or any(sign.encode() in text for sign in kind.signs):
+            return kind
+    return None
 
 
 def _of_mpi() -> list[type[Launcher]]:

@@ -33,15 +33,24 @@ def elsewhere(commands: Iterable[Sequence[str]], variables: Mapping[str, str]) -
 
     Scripts are not read: a launcher in one names hosts that are not seen here.
     """
-    if any(variables.get(name, "1") != "1" for name in NODES_OF_SLURM):
-        return True
-    files = [variables[name] for name in FILES_IN_VARIABLES if variables.get(name)]
-    names = variables.get("LSB_HOSTS", "").split()
+    return any(True for _ in of_others(commands, variables))
+
+
+def of_others(commands: Iterable[Sequence[str]], variables: Mapping[str, str]) -> Iterator[str]:
+    """What names other hosts: words of these commands, variables, and the file of the site."""
+    yield from (name for name in NODES_OF_SLURM if variables.get(name, "1") != "1")
+    if not all(map(_is_here, variables.get("LSB_HOSTS", "").split())):
+        yield "LSB_HOSTS"
+    for name in FILES_IN_VARIABLES:
+        if variables.get(name) and _names_others(variables[name]):
+            yield f"{name}={variables[name]}"
     for command in commands:
         for option, value in options_of(launcher_words(command)):
-            names += value.split(",") if option in NAMING else []
-            files += [value] if option in FILES else []
-    return not all(map(_is_here, names)) or any(map(_names_others, files)) or _names_others(FILE_OF_SITE)
+            named = option in NAMING and not all(map(_is_here, value.split(",")))
+            if named or (option in FILES and _names_others(value)):
+                yield f"--{option} {value}"
+    if _names_others(FILE_OF_SITE):
+        yield FILE_OF_SITE
 
 
 def launcher_words(command: Sequence[str]) -> Iterator[str]:

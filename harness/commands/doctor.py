@@ -1,8 +1,9 @@
 """``lockstep doctor``: what on this host disturbs measurements, and what to do about it."""
 
 import os
+import shlex
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.missing_rank import Report, examined
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared
-from harness.measure import host_check, trust
+from harness.measure import command_check, host_check, trust
 from harness.measure.host_check import Finding
 from harness.measure.rank_watch import RankWatch
 from harness.measure.session import MeasurementSession, Watcher
@@ -53,16 +54,20 @@ def arguments(parser: ArgumentParser) -> None:
     help_text = "print what a report of a fault should say of this host, with nothing personal in it"
     add("--report", action="store_true", help=help_text)
     shared.add(parser, "--no-wait")
+    help_text = "check instead what will hurt this command here, without starting anything of it"
+    parser.add_argument("program", nargs=REMAINDER, metavar="[-- COMMAND ...]", help=help_text)
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Check the host; the status is 1 if something has a remedy."""
     within("processors", options.processors, "--processors")
-    if options.pid:
+    if options.pid and not options.program:
         return _of_jobs(options.pid)
     if options.self_test and options.pairs < FEWEST:
         raise InputError("--pairs", options.pairs, f"must be at least {FEWEST} for an interval", "write 10")
     processors = usable_processors()[: options.processors or None]
+    if options.program:
+        return _of_command(options.program[options.program[0] == "--" :], processors, options)
     if options.self_test and len(processors) < host_check.AA_PROCESSORS:
         rule = f"must be at least {host_check.AA_PROCESSORS} for --self-test, which runs two jobs"
         raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
@@ -80,6 +85,21 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
         document["failures"] = failures
     wrong = failures or any(finding.remedy for finding in findings)
     return Answer(document, listing.findings(document), status=1 if wrong else 0)
+
+
+def _of_command(command: Sequence[str], processors: Sequence[int], options: Namespace) -> Answer:
+    """What will hurt a command; the status is 1 if something does."""
+    if not command:
+        raise InputError("COMMAND", "", "is missing", "write: lockstep doctor -- mpiexec -n 4 ./app")
+    for name in ("pid", "self_test", "report"):
+        if getattr(options, name):
+            remedy = "write one of the two"
+            raise InputError(f"--{name.replace('_', '-')}", True, "is not for a command", remedy)
+    findings = command_check.check(command, os.environ, command_check.Host.here(processors))
+    document = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
+    lines = [f"{one.found}: {one.remedy}" for one in findings]
+    nothing = f"Nothing is seen here that will hurt {shlex.join(command)}."
+    return Answer(document, lines or [nothing], status=1 if findings else 0, verbatim=True)
 
 
 def _of_jobs(pids: Sequence[int]) -> Answer:

@@ -68,7 +68,7 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
     yield from _quota(len(processors))
     yield from _mechanisms()
     yield from _programs()
-    yield _shared_memory()
+    yield shared_memory()
 
 
 def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterator[str]:
@@ -79,7 +79,8 @@ def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterat
     return (f"{one.subject}: {one.found}; {one.remedy}" for one in findings if one.remedy)
 
 
-def _shared_memory() -> Finding:
+def shared_memory() -> Finding:
+    """What is free where ranks share memory."""
     text, remedy = f"{SHARED_MEMORY} cannot be written", causes.MOUNT
     if os.access(SHARED_MEMORY, os.W_OK):
         room = shutil.disk_usage(SHARED_MEMORY).free

@@ -41,12 +41,14 @@ class LibrarySetting:
         return " ".join(f"-genv {name} {value}" for name, value in self.variables.items())
 
 
-OPEN_MPI, INTEL_MPI, MPICH, OPENMP, OPENBLAS = "Open MPI", "Intel MPI", "MPICH", "OpenMP", "OpenBLAS"
+OPEN_MPI, INTEL_MPI, MPICH = "Open MPI", "Intel MPI", "MPICH"
+OPENMP, OPENBLAS, MKL = "OpenMP", "OpenBLAS", "MKL"
 MPI = "lib(mpi|open-)"
 FAMILIES = {
     MPI: {OPEN_MPI: "ompi_mpi_init", INTEL_MPI: "I_MPI_WAIT_MODE", MPICH: "MPIR_CVAR_"},
     "lib(gomp|i?omp)": {OPENMP: "OMP_NUM_THREADS"},
     "lib(scipy_)?(open)?blas": {OPENBLAS: "OPENBLAS_NUM_THREADS"},
+    "libmkl_(core|rt)": {MKL: "MKL_NUM_THREADS"},
 }
 """By the beginning of their files' names, libraries with a text that each holds; the first that fits counts,
 since Intel's MPI is an MPICH as well."""
@@ -89,6 +91,26 @@ LIBRARY_SETTINGS = (
 )
 """Names that the libraries of MPICH 4.0.3, 4.1.3, 4.2.3, 4.3.2, 5.0.0 and 5.0.2, Open MPI 4.1.4, 4.1.8 and
 5.0.11, and Intel MPI 2021.19 hold. The throttle sleeps after that many empty polls (by default 4096)."""
+
+
+THREADS = {
+    OPENMP: ("OMP_NUM_THREADS",),
+    OPENBLAS: ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"),
+    MKL: ("MKL_NUM_THREADS", "OMP_NUM_THREADS"),
+}
+"""Of the libraries with threads, the variables with their number: the first one that is set counts."""
+
+
+def family_of(library: Path) -> str:
+    """The library of FAMILIES to which a file belongs; empty if it belongs to none, or cannot be read."""
+    for files, families in FAMILIES.items():
+        if re.match(files, library.name):
+            try:
+                held = library.read_bytes()
+            except OSError:
+                return ""
+            return next((name for name, sign in families.items() if sign.encode() in held), "")
+    return ""
 
 
 def offered(

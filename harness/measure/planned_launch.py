@@ -1,0 +1,239 @@
+"""What a command would start, from its words, its scripts and its variables: nothing runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from string import Template
+
+from coordinator.host.bindings import Mask
+from coordinator.host.launchers import COUNTS, GivenOption, Launcher, given, kind_at, kinds_of
+
+SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
+WRAPPERS = (
+    *("exec", "time", "nice", "ionice", "chrt", "timeout", "nohup", "setsid", "stdbuf", "numactl", "perf"),
+    *("likwid-pin", "hwloc-bind", "strace", "valgrind", "command", "builtin"),
+)
+"""Programs, and words of shells, that run the command behind them."""
+
+EXEC = "lockstep exec"
+KEYWORDS = ("then", "do", "else", "if", "while", "!", "{")
+ENDS = set("();|&\n")
+SYSTEM_FOLDERS = (Path("/bin"), Path("/usr/bin"), Path("/sbin"), Path("/usr/sbin"))
+DEEPEST = 4  # scripts that start scripts
+LONGEST_SCRIPT_BYTES = 1 << 20
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+VARIABLE_OPTIONS = ("x", "genv", "env")
+
+
+@dataclass(frozen=True)
+class PlannedProgram:
+    """A program with its arguments, and how many ranks of it there would be; None if that is not known."""
+
+    words: tuple[str, ...]
+    ranks: int | None = 1
+
+    @property
+    def path(self) -> Path | None:
+        """Its file; None if there is none."""
+        found = shutil.which(self.words[0]) if self.words else None
+        return Path(found) if found else None
+
+
+@dataclass(frozen=True)
+class PlannedLaunch:
+    """Programs that a command would start at once: the ranks of a launcher, or a program by itself."""
+
+    programs: tuple[PlannedProgram, ...]
+    variables: Mapping[str, str]
+    processors: Mask
+    """On which it may run, by the words in front of it."""
+
+    launcher: str = ""
+    """The path of the launcher; empty without one."""
+
+    options: tuple[GivenOption, ...] = ()
+    wrappers: tuple[str, ...] = field(default=())
+    """The programs in front of it."""
+
+    @property
+    def kind(self) -> type[Launcher] | None:
+        return kind_at(self.launcher) if self.launcher else None
+
+    @property
+    def ranks(self) -> int | None:
+        counts = [one.ranks for one in self.programs]
+        return None if None in counts else sum(one or 0 for one in counts)
+
+    @property
+    def two_phase(self) -> bool:
+        return EXEC in self.wrappers
+
+    def option(self, *names: str) -> str | None:
+        """The value of the first option with one of these names; None without one."""
+        return next((one.value for one in self.options if one.name in names), None)
+
+
+def planned(command: Sequence[str], variables: Mapping[str, str], processors: Mask) -> list[PlannedLaunch]:
+    """All launches of a command that can be read from it and from shell scripts that it names."""
+    return list(_launches(tuple(command), PlannedLaunch((), dict(variables), processors), 0))
+
+
+def _launches(words: tuple[str, ...], around: PlannedLaunch, depth: int) -> Iterator[PlannedLaunch]:
+    """``around`` has the variables, the processors and the wrappers of the place where the words stand."""
+    words, around = _unwrapped(words, around)
+    if not words or depth > DEEPEST:
+        return
+    name = Path(words[0]).name
+    if name in SHELLS:
+        place = next((place for place, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), None)
+        if place is not None:
+            yield from _of_script(" ".join(words[place + 1 : place + 2]), around, depth)
+        elif text := _script(_first_program(words[1:])):
+            yield from _of_script(text, around, depth)
+        return
+    path = shutil.which(words[0])
+    if path and kinds_of(words[0]):
+        yield _launch(path, words[1:], around)
+    elif text := _script(words[:1]):
+        yield from _of_script(text, around, depth)
+    elif depth == 0 or (path and Path(path).parent not in SYSTEM_FOLDERS) or name.startswith("python"):
+        yield replace(around, programs=(PlannedProgram(words),))
+
+
+def _unwrapped(words: tuple[str, ...], around: PlannedLaunch) -> tuple[tuple[str, ...], PlannedLaunch]:
+    """The words behind assignments and programs that run the command behind them."""
+    variables, processors, wrappers = dict(around.variables), around.processors, list(around.wrappers)
+    while words:
+        name = Path(words[0]).name
+        if words[0] in KEYWORDS:
+            words = words[1:]
+        elif match := ASSIGNMENT.fullmatch(words[0]):
+            variables[match[1]] = match[2]
+            words = words[1:]
+        elif name == "env":
+            words = words[1:]
+            while words and (words[0].startswith("-")):
+                if words[0] == "-u":
+                    variables.pop("".join(words[1:2]), None)
+                words = words[2 if words[0] in ("-u", "-C") else 1 :]
+        elif name == "taskset" and len(words) > 2:
+            wrappers.append(name)
+            lists = any(re.fullmatch(r"-\w*c\w*|--cpu-list", word) for word in words[1:3])
+            words = words[1:]
+            while words and words[0].startswith("-"):
+                words = words[1:]
+            processors &= _processors("".join(words[:1]), lists=lists) or processors
+            words = words[1:]
+        elif name == "lockstep" and words[1:2] == ("exec",) and "--" in words:
+            wrappers.append(EXEC)
+            words = words[words.index("--") + 1 :]
+        elif name in WRAPPERS:
+            wrappers.append(name)
+            words = _first_program(words[1:])
+        else:
+            break
+    return words, replace(around, variables=variables, processors=processors, wrappers=tuple(wrappers))
+
+
+def _first_program(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words from the first one on that is a program or a file, or else no option and no number."""
+    for place, word in enumerate(words):
+        if not word.startswith("-") and (shutil.which(word) or Path(word).is_file()):
+            return words[place:]
+    place = next((p for p, word in enumerate(words) if not re.match(r"-|[\d.]+\w?$", word)), len(words))
+    return words[place:]
+
+
+def _processors(text: str, *, lists: bool) -> Mask:
+    """What taskset is given: a list, or a mask in hexadecimal digits."""
+    with suppress(ValueError):
+        if not lists:
+            mask = int(text.replace(",", ""), 16)
+            return Mask(place for place in range(mask.bit_length()) if mask >> place & 1)
+        parts = [part.partition(":")[0].partition("-") for part in text.split(",")]
+        return Mask(one for first, _, last in parts for one in range(int(first), int(last or first) + 1))
+    return Mask()
+
+
+def _launch(path: str, words: tuple[str, ...], around: PlannedLaunch) -> PlannedLaunch:
+    kinds = [kind] if (kind := kind_at(path)) else kinds_of(path)
+    variables, options, programs = dict(around.variables), list[GivenOption](), list[PlannedProgram]()
+    for part in _parts(words):
+        own, program = given(part, kinds)
+        options += own
+        for one in own:
+            if one.name in VARIABLE_OPTIONS:
+                name, equals, value = "=".join(one.values).partition("=")
+                variables |= {name: value} if equals else {}
+        if program:
+            programs.append(PlannedProgram(program, _count(own)))
+    return replace(
+        around, programs=tuple(programs), variables=variables, launcher=path, options=tuple(options)
+    )
+
+
+def _parts(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The words between colons, which are programs of one job."""
+    while ":" in words:
+        yield words[: words.index(":")]
+        words = words[words.index(":") + 1 :]
+    yield words
+
+
+def _count(options: Sequence[GivenOption]) -> int | None:
+    for one in options:
+        attached = re.fullmatch(r"n(\d+)", one.name)  # as srun takes it
+        number = attached[1] if attached else one.value
+        if (attached or one.name in (*COUNTS, "c")) and number.isdecimal():
+            return int(number)
+    return None
+
+
+def _script(words: Sequence[str]) -> str:
+    """The text of a shell script; empty if the first word names none."""
+    found = next((shutil.which(word) or word for word in words[:1]), "")
+    with suppress(OSError, ValueError):
+        path = Path(found)
+        if path.stat().st_size <= LONGEST_SCRIPT_BYTES:
+            text = path.read_text()
+            first = text.partition("\n")[0]
+            named = first.startswith("#!") and {Path(word).name for word in first[2:].split()} & set(SHELLS)
+            return text if named or path.suffix == ".sh" else ""
+    return ""
+
+
+def _of_script(text: str, around: PlannedLaunch, depth: int) -> Iterator[PlannedLaunch]:
+    """The launches of a script's lines, with what it exports up to each of them."""
+    for line in text.replace("\\\n", " ").splitlines():
+        for words in _commands(line, around.variables):
+            if words[0] == "export" or all(map(ASSIGNMENT.fullmatch, words)):
+                matches = filter(None, map(ASSIGNMENT.fullmatch, words))
+                values = {match[1]: match[2] for match in matches}
+                around = replace(around, variables={**around.variables, **values})
+            else:
+                yield from _launches(words, around, depth + 1)
+
+
+def _commands(line: str, variables: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """The simple commands of a line, without assignments whose value is not known."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words = list[str]()
+    with suppress(ValueError):  # a quotation of several lines
+        for word in lexer:
+            if set(word) <= ENDS:
+                if words:
+                    yield tuple(words)
+                words = []
+                continue
+            plain = Template(word).safe_substitute(variables)
+            if not ("$" in plain and ASSIGNMENT.fullmatch(plain)):
+                words.append(plain)
+    if words:
+        yield tuple(words)
