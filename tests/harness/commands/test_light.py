@@ -81,6 +81,14 @@ def test_commands_for_programs_work_with_nothing_else_installed(lockstep, tmp_pa
     assert done(lockstep, tmp_path, "--version").stdout.split()[1][0].isdigit()
 
 
+def test_a_command_is_checked_and_its_ranks_are_looked_after(lockstep, tmp_path, program):
+    started = ["mpiexec", "-n", "2", program, "100", "0.25", "500"]
+    checked = done(lockstep, tmp_path, "doctor", "--", "mpiexec", "-n", "99", program)
+    assert checked.returncode == 1 and "99 ranks will spin" in checked.stdout, checked.stderr
+    spread = done(lockstep, tmp_path, "exec", "--spread", "--", *started)
+    assert spread.returncode == 0 and "looked after" not in spread.stderr, spread.stderr
+
+
 @pytest.mark.parametrize("words", [["simulate", "three-jobs"], ["reproduce", "dusseau96"]])
 def test_others_say_what_they_miss(lockstep, tmp_path, words):
     refused = done(lockstep, tmp_path, *words)
