@@ -105,12 +105,6 @@ class MachineConstants:
     slot_cost_us: Samples = _constant("time that a processor loses by a slot switch", (), of_slots=True)
     switch_delay_us: Samples = _constant("how late slots change", (), of_slots=True)
 
-    @classmethod
-    def of_record(cls, recorded: Mapping[str, Any]) -> MachineConstants:
-        """The constants of a run's record; without ``local_switch_us`` it is ``remote_wakeup_us``."""
-        values = {one.name: recorded[one.name] for one in CONSTANTS if one.name in recorded}
-        return cls(**{"local_switch_us": values.get("remote_wakeup_us", 0.0)} | values)
-
     def recorded(self) -> dict[str, Any]:
         """The values for a record: none of an unknown machine, and those of slots where slots change."""
         if not self.known:

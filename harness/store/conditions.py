@@ -105,11 +105,6 @@ class Conditions(PassingConditions, StableConditions):
     # A digest of all others but PASSING; empty if there are no commands, or it is unknown.
     variables: str = ""
 
-    @classmethod
-    def of_record(cls, recorded: Mapping[str, Any]) -> Conditions:
-        names = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in recorded.items() if name in names})
-
     def recorded(self) -> dict[str, Any]:
         """The conditions for a record: the lasting and the passing ones also where one is unknown."""
         complete = {one.name for one in fields(StableConditions) if self.host is not None}

@@ -104,6 +104,14 @@ class Schedule:
     # When which job of a log ran (``harness.predict.kept_outcome``); empty if there is no single schedule.
     outcome: str = field(default="", repr=False)
 
+    @classmethod
+    def of_record(cls, **recorded: Any) -> Schedule:
+        schedule = cls(**recorded)
+        for key in ("place", "schedulers", "warm_up", "tau_s", "count"):
+            if not isinstance(value := schedule.source.get(key), int | float):
+                raise ValueError(f"runs.schedule holds {key} = {value!r}")
+        return schedule
+
     @property
     def jobs_name(self) -> str:
         """Its jobs in a few words."""
@@ -115,16 +123,6 @@ class Schedule:
         """What two schedules must have in common for their jobs to be the same."""
         keys = ("content", "load", "model", "warm_up", "tau_s", "migration", "machine")
         return {"processors": self.processors} | {key: self.source.get(key) for key in keys}
-
-    @classmethod
-    def of_record(cls, recorded: Mapping[str, Any] | None) -> Schedule | None:
-        if recorded is None:
-            return None
-        schedule = cls(**recorded)
-        for key in ("place", "schedulers", "warm_up", "tau_s", "count"):
-            if not isinstance(value := schedule.source.get(key), int | float):
-                raise ValueError(f"runs.schedule holds {key} = {value!r}")
-        return schedule
 
     def recorded(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -201,16 +199,17 @@ def plain(record: RunRecord | Calibration, *left_out: str) -> dict[str, Any]:
     return values | {name: values[name] and values[name].recorded() for name in TYPED if name in values}
 
 
-TYPED: Mapping[str, Callable[[Any], Any]] = {
-    "constants": MachineConstants.of_record,
-    "conditions": Conditions.of_record,
+TYPED: Mapping[str, Callable[..., Any]] = {
+    "constants": MachineConstants,
+    "conditions": Conditions,
     "schedule": Schedule.of_record,
 }
 
 
 def typed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record from what ``plain`` made of them, in any version."""
-    return {**values, **{name: convert(values[name]) for name, convert in TYPED.items() if name in values}}
+    """The fields of a record from what ``plain`` made of them."""
+    present = ((name, make, values.get(name)) for name, make in TYPED.items())
+    return {**values, **{name: make(**table) for name, make, table in present if table is not None}}
 
 
 def alone_two_phase(record: RunRecord) -> bool:

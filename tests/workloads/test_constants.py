@@ -141,9 +141,9 @@ def test_the_machine_of_a_host_has_its_constants():
     rows = {one.name: [[1.0], [3.0]] for one in CONSTANTS if one.kind == Rows}
     host = Constants(**values | lists | rows)
     recorded = host.of_run("").recorded() | {"slot_cost_us": [1.0, 2.0], "switch_delay_us": [1.0, 2.0]}
-    known = MachineConstants.of_record(recorded)
+    known = MachineConstants(**recorded)
     assert known == MachineConstants(**values | lists | rows)
-    assert MachineConstants.of_record(known.recorded()) == known
+    assert MachineConstants(**known.recorded()) == known
     machine = machine_like(known, 2, scheduler_of({"policy": "none"}))
     changed = {"latency_us", "poll_us", "tick_delay_us"}
     assert {name for name, value in vars(known).items() if getattr(machine, name) != value} == changed

@@ -68,9 +68,9 @@ def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():
     assert machine.tick_delay_us == (20.0, 500.0)
 
 
-def test_what_an_older_record_lacks_costs_nothing():
-    older = MachineConstants.of_record({"remote_wakeup_us": 20.0, "latency_us": 3.0})
-    machine = machine_like(older, 2, NONE)
+def test_what_a_record_lacks_costs_nothing():
+    some = MachineConstants(remote_wakeup_us=20.0, local_switch_us=20.0, latency_us=3.0)
+    machine = machine_like(some, 2, NONE)
     assert (machine.context_switch_us, machine.wakeups_ns, machine.latency_us) == (20.0, [0, 0], 3.0)
     assert (machine.os_noise_interval_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), 0.0)
     assert not machine.tick_delay_us

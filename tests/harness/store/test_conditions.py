@@ -44,7 +44,7 @@ def test_variables_of_mpi_and_threads_have_values_and_others_a_digest(monkeypatc
     assert re.fullmatch("[0-9a-f]{16}", conditions_now.variables)
     recorded = json.dumps(conditions_now.recorded())
     assert "hunter2" not in recorded and "FOAM" not in recorded
-    assert Conditions.of_record(json.loads(recorded)) == conditions_now
+    assert Conditions(**json.loads(recorded)) == conditions_now
 
 
 def test_each_difference_is_named_with_both_values(monkeypatch):
