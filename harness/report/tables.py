@@ -8,7 +8,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree
 
 from harness.analyse.columns import UNKNOWN, Column, needed
 from harness.analyse.results_document import ResultsDocument
@@ -29,6 +28,7 @@ from harness.analyse.verdicts import Broken, Threshold
 from harness.measure.disturbance import that_stand
 from harness.measure.plan import label
 from harness.report.cells import numbered
+from harness.report.junit import Case, Failure, as_xml
 from harness.store.records import DEDICATED, MEASURED_KINDS, RunRecord
 
 MARKUP = "|<\\`"  # characters that have a meaning in Markdown
@@ -101,21 +101,13 @@ def junit(
     experiment: str, rows: Sequence[Row], side: str, broken: Sequence[Broken], failures: Sequence[str]
 ) -> str:
     """A test for each row, which fails if it breaks a threshold; one that fails for each failed run."""
-    count = len({id(row) for _, row in broken}) + len(failures)
-    attributes = {"name": experiment, "tests": str(len(rows) + len(failures)), "failures": str(count)}
-    suite = ElementTree.Element("testsuite", attributes)
+    cases = []
     for row in rows:
         duration_s = (row.sides[side].makespan_s if side in row.sides else None) or 0.0
-        name, time = place_name(row), f"{duration_s:.3f}"
-        case = ElementTree.SubElement(suite, "testcase", classname=experiment, name=name, time=time)
-        for threshold, other in broken:
-            if other is row:
-                ElementTree.SubElement(case, "failure", message=sentence(threshold, row, side))
-    for failure in failures:
-        case = ElementTree.SubElement(suite, "testcase", classname=experiment, name=failure.partition(":")[0])
-        ElementTree.SubElement(case, "failure", message=failure)
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+        failed = [Failure(sentence(threshold, row, side)) for threshold, other in broken if other is row]
+        cases.append(Case(place_name(row), duration_s, failed))
+    cases += [Case(failure.partition(":")[0], failures=[Failure(failure)]) for failure in failures]
+    return as_xml(experiment, cases)
 
 
 def sentence(threshold: Threshold, row: Row, side: str) -> str:
