@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ from harness.measure.rank_watch import RankWatch
 from workloads.validation import InputError
 
 if TYPE_CHECKING:
-    from harness.analyse.missing_rank import Report
+    from harness.analyse.rank_report import Reader, Report
     from harness.measure.spreader import Spreader
 
 T = TypeVar("T")
@@ -44,11 +44,21 @@ class Patience:
         return cls(seconds, bool(colon))
 
 
+@dataclass(frozen=True)
+class Fault:
+    """Why a command was, or would be, ended: in one sentence, and with the reports on its jobs."""
+
+    verdict: str
+    text: str
+
+
 @dataclass
 class Lookout:
     """Watches ranks until their command ends.
 
     ``tell`` gets each report as text, and ``save`` all reports as documents, whenever there is a new one.
+    ``read_stacks`` reads where in their program ranks are. ``fault`` is the last job that was stuck, or that
+    the command has taken too long.
     With a ``patience`` that does more than report, a stuck job stops the command, but not if some of its
     ranks are not here; with ``timeout_s`` the time since ``begin_s`` does. ``spreader`` looks as often.
     """
@@ -60,7 +70,9 @@ class Lookout:
     timeout_s: float | None = None
     save: Callable[[list[dict[str, Any]]], None] = lambda reports: None
     spreader: Spreader | None = None
+    read_stacks: Reader | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
+    fault: Fault | None = None
 
     _states: set[str] = field(default_factory=set)  # of stuck jobs that were reported
 
@@ -70,18 +82,23 @@ class Lookout:
         if self.spreader is not None:
             self._safely(self.spreader.look, now_s)
         if self.timeout_s is not None and now_s - self.begin_s >= self.timeout_s:
-            self.report(f"the command has not ended within {self.timeout_s:g} s, and is ended:")
+            headline = f"the command has not ended within {self.timeout_s:g} s, and is ended:"
+            self.fault = Fault(headline.rstrip(":"), headline)
+            self.fault = self.report(headline) or self.fault
             return True
         if self.patience is None or self.watch.longest_idle_s() < self.patience.seconds:
             return False
         return bool(self._safely(self._examine, self.patience))
 
-    def report(self, headline: str) -> None:
-        """Report on all jobs that run now. It takes GLANCE_S, in which ranks that work show it."""
+    def report(self, headline: str) -> Fault | None:
+        """Report on all jobs that run now; returns what was said.
+
+        It takes GLANCE_S, in which ranks that work show it, and then the time of tools for stacks.
+        """
         self.watch.sample(time.monotonic())
         time.sleep(GLANCE_S)
         self.watch.sample(time.monotonic())
-        self._safely(self._report, headline)
+        return self._safely(self._report, headline)
 
     def _safely(self, do: Callable[[Any], T], given: object) -> T | None:
         """Whatever ranks have noted, the command does not suffer from it."""
@@ -97,25 +114,37 @@ class Lookout:
 
         stuck = [one for one in examined(self.watch.jobs()) if one.since(patience.seconds)]
         ends = any(one.whole for one in stuck) and not patience.only_report
-        for one in stuck:
-            report = one.report()
-            state = PASSING.sub("", "".join(report.lines)) + str(report.pids)
-            if state not in self._states:
-                self._states.add(state)
-                end = "; the command is ended" if ends else ""
-                self._say(f"no progress for {patience.seconds:g} s{end}:", report)
+        end = "; the command is ended" if ends else ""
+        reports = [report for one in stuck if self._is_new(report := one.report())]
+        if reports:
+            self.fault = self._say(f"no progress for {patience.seconds:g} s{end}:", reports)
         return ends
 
-    def _report(self, headline: str) -> None:
+    def _is_new(self, report: Report) -> bool:
+        """Whether no job has been reported in this state."""
+        before = len(self._states)
+        self._states.add(PASSING.sub("", "".join(report.lines)) + str(report.pids))
+        return len(self._states) > before
+
+    def _report(self, headline: str) -> Fault:
         from harness.analyse.missing_rank import examined  # noqa: PLC0415 - rarely needed
 
-        jobs = examined(self.watch.jobs())
-        if not jobs:
-            self.tell(f"{headline.rstrip(':')}; no rank of an MPI program has come")
-        for one in jobs:
-            self._say(headline, one.report())
+        if jobs := examined(self.watch.jobs()):
+            return self._say(headline, [one.report() for one in jobs])
+        text = f"{headline.rstrip(':')}; no rank of an MPI program has come"
+        self.tell(text)
+        return Fault(text, text)
 
-    def _say(self, headline: str, report: Report) -> None:
-        self.reports.append({"headline": headline.rstrip(":"), **report.document})
-        self.tell("\n".join([headline, *(f"  {line}" for line in report.lines), f"  {report.verdict}"]))
+    def _say(self, headline: str, reports: Sequence[Report]) -> Fault:
+        from harness.analyse.rank_report import NO_CONCLUSION, with_stacks  # noqa: PLC0415 - rarely needed
+
+        if self.read_stacks is not None:
+            reports = with_stacks(reports, self.read_stacks)
+        texts = []
+        for one in reports:
+            self.reports.append({"headline": headline.rstrip(":"), **one.document})
+            texts.append("\n".join([headline, *(f"  {line}" for line in one.lines), f"  {one.verdict}"]))
+            self.tell(texts[-1])
         self.save(self.reports)
+        verdicts = dict.fromkeys(one.verdict for one in reports if one.verdict != NO_CONCLUSION)
+        return Fault("; ".join(verdicts) or headline.rstrip(":"), "\n".join(texts))

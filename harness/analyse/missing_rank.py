@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from coordinator.topology import ranges
+from harness.analyse.rank_report import NO_CONCLUSION, Report
 from harness.measure.rank_notes import (
     ANY,
     BEGINNING,
@@ -27,9 +27,8 @@ from harness.measure.rank_notes import (
     ThreadNote,
 )
 from harness.measure.rank_watch import ASLEEP, ENDED, POLL_GAP_S, STOPPED, JobState, RankState
+from harness.measure.stacks import Thread
 from workloads.native.noted import COLLECTIVE_KINDS
-
-NO_CONCLUSION = "no conclusion"
 
 BUSY = 0.2
 """With a larger share of a processor a rank computes in the threads that are not in MPI."""
@@ -63,19 +62,6 @@ class Waiting:
 
 UNKNOWN = Waiting(frozenset(), known=False)
 ELSEWHERE = Waiting(frozenset(), known=False, elsewhere=True)
-
-
-@dataclass(frozen=True)
-class Report:
-    """What is said of a job: ranks with the same state on one line, and a verdict with its evidence."""
-
-    lines: tuple[str, ...]
-    verdict: str
-    document: Mapping[str, Any]
-
-    @property
-    def pids(self) -> list[int]:
-        return [rank["pid"] for rank in self.document["ranks"]]
 
 
 def examined(jobs: Sequence[JobState]) -> list[Stuck]:
@@ -143,10 +129,8 @@ class Stuck:
         by_state = dict[str, list[int]]()
         for rank, one in self._ranks.items():
             by_state.setdefault(self.described(one), []).append(rank)
-        lines = [
-            f"{_ranks(ranks)}: {text}"
-            for text, ranks in sorted(by_state.items(), key=lambda item: (-len(item[1]), item[1]))
-        ]
+        states = sorted(by_state.items(), key=lambda item: (-len(item[1]), item[1]))
+        lines = [f"{_ranks(ranks)}: {text}" for text, ranks in states]
         unnumbered = [one for one in self._job.ranks if one.note.rank < 0]
         if unnumbered:
             pids = ", ".join(str(one.note.pid) for one in unnumbered)
@@ -165,7 +149,10 @@ class Stuck:
             }
             for rank, one in self._ranks.items()
         ]
-        return Report(tuple(lines), verdict, {"ranks": ranks, "absent": self._absent, "verdict": verdict})
+        document = {"ranks": ranks, "absent": self._absent, "verdict": verdict}
+        threads = {rank: _threads(one.note) for rank, one in self._ranks.items() if one.state != ENDED}
+        groups = [ranks for _, ranks in states] + [[]] * (len(lines) - len(states))
+        return Report(tuple(lines), verdict, document, groups, threads)
 
     def verdict(self) -> str:
         """One sentence with its evidence; NO_CONCLUSION where none follows."""
@@ -457,6 +444,12 @@ def _last(note: RankNote) -> CallNote | None:
     """The last call of the thread that has made most calls."""
     thread = max(note.threads, key=lambda thread: thread.entered, default=None)
     return thread.call if thread else None
+
+
+def _threads(note: RankNote) -> Sequence[Thread]:
+    """The threads of a rank that its line is about: those that are in MPI, or else the main one."""
+    within = [thread.thread for thread in note.threads if thread.within]
+    return [Thread.of(note.pid, number) for number in within or [note.pid]]
 
 
 def _name(note: RankNote) -> str:

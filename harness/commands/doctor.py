@@ -14,10 +14,11 @@ from typing import Any
 from coordinator.host import bindings
 from coordinator.topology import ranges
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
-from harness.analyse.missing_rank import Report, examined
+from harness.analyse.missing_rank import examined
+from harness.analyse.rank_report import Report, with_stacks
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, shared
-from harness.measure import command_check, host_check, trust
+from harness.measure import command_check, host_check, stacks, trust
 from harness.measure.host_check import Finding
 from harness.measure.rank_watch import RankWatch
 from harness.measure.session import MeasurementSession, Watcher
@@ -114,7 +115,7 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
     findings = [Finding(one.name, f"{count} on processors {ranges(one.processors)}") for one, count in counts]
     every = range(os.cpu_count() or 1)
     findings += [Finding("bindings", one.sentence, one.remedy) for one in bindings.overlaps(jobs, every)]
-    reports = [report for pid in dict.fromkeys(pids) for report in _of_ranks(pid)]
+    reports = with_stacks([one for pid in dict.fromkeys(pids) for one in _of_ranks(pid)], stacks.read)
     findings += [Finding("ranks", line) for one in reports for line in (*one.lines, one.verdict)]
     document = {
         "schema": SCHEMA,

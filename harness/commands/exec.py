@@ -11,7 +11,7 @@ import subprocess
 import time
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from harness.analyse.job_profile import Profiles
     from harness.analyse.lookout import Lookout, Patience
     from harness.measure.session import Watcher
+    from harness.measure.stacks import Stacks, Thread
+    from harness.report.command_test import Ended
     from workloads import native
 
 Prepared = TypeVar("Prepared")
@@ -79,6 +81,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help_text)
     help_text = "move ranks that share all their processors with another job to idle ones"
     parser.add_argument("--spread", action="store_true", help=help_text)
+    help_text = "write to this file, as a test in JUnit's XML, how the command has ended"
+    parser.add_argument("--junit", type=Path, metavar="FILE", help=help_text)
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="run this command")
 
 
@@ -167,6 +171,7 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     limits, save = _limits(options), partial(_save, options.stuck_report)
     save([])
     with (
+        _as_test(options.junit, command, watcher.warn) as ended,
         _guarded(lambda: _prepare(options, command, watcher)) as (directory, (compiled, variables)),
         _readable(command, compiled, variables),
     ):
@@ -185,17 +190,20 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             RankListener() as listener,
             Registrar(folder, watcher.warn, elsewhere=away, watch=watch) as registrar,
         ):
-            lookout = Lookout(watch, watcher.warn, time.monotonic(), *limits, save)
+            signs = directory.signs if directory else {}
+            read = partial(_read_stacks, signs)
+            lookout = Lookout(watch, watcher.warn, time.monotonic(), *limits, save, read_stacks=read)
             if options.spread:
                 from harness.measure.spreader import Spreader  # noqa: PLC0415
 
                 lookout.spreader = Spreader(command, os.environ, watcher.warn)
             variables |= {**listener.variables, **registrar.variables}
             words, needed = launched(command, variables, compiled.needed)
-            environment = {**os.environ, **needed, **(directory.signs if directory else {})}
+            environment = {**os.environ, **needed, **signs}
             note = directory.note_process if directory else lambda pid: None
             end = _left_to_guardian if directory else _end
             status = _run(words, environment, note, watcher.warn, lookout, end)
+            ended(status, lookout.fault)
     document = {"schema": SCHEMA, **summed(listener.records)}
     lines = [_line(document, options, compiled, status), explained(status, records=listener.records)]
     if profiles is not None:
@@ -227,6 +235,23 @@ def _save(path: Path | None, reports: list[dict[str, Any]]) -> None:
     if path is not None:
         with refused("--stuck-report", path, "cannot be written", "name another file"):
             path.write_text(json.dumps({"schema": SCHEMA, "reports": reports}, indent=1) + "\n")
+
+
+def _as_test(
+    path: Path | None, command: Sequence[str], tell: Callable[[str], None]
+) -> AbstractContextManager[Ended]:
+    """The command as a test in the file of --junit, if there is one."""
+    if path is None:
+        return nullcontext(lambda status, fault: None)
+    from harness.report.command_test import as_test  # noqa: PLC0415 - rarely needed
+
+    return as_test(path, command, tell)
+
+
+def _read_stacks(signs: Mapping[str, str], threads: Sequence[Thread]) -> Stacks:
+    from harness.measure import stacks  # noqa: PLC0415 - only for a report
+
+    return stacks.read(threads, signs)
 
 
 def _prepare(

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analyse.lookout import Lookout, Patience
-from harness.analyse.missing_rank import NO_CONCLUSION, Stuck, examined
+from harness.analyse.missing_rank import Stuck, examined
+from harness.analyse.rank_report import MOST, NO_CONCLUSION, with_stacks
 from harness.measure.rank_notes import (
     ANY,
     BEGINNING,
@@ -20,6 +21,7 @@ from harness.measure.rank_notes import (
     ThreadNote,
 )
 from harness.measure.rank_watch import ASLEEP, ENDED, JobState, RankState
+from harness.measure.stacks import Frame, Stack, Stacks
 from workloads.native.calls import kinds
 from workloads.validation import InputError
 
@@ -322,3 +324,93 @@ def test_a_patience_that_cannot_be_is_refused(text):
 def test_a_patience_may_only_report():
     assert Patience.parsed("60") == Patience(60.0)
     assert Patience.parsed("0.5:report") == Patience(0.5, only_report=True)
+
+
+def asked(*ranks):
+    """Of which processes stacks are read for a report, and the report with stacks of them all."""
+    threads = []
+
+    def read(asked_for):
+        threads.extend(asked_for)
+        stack = Stack((Frame("f", "/home/user/a.c", 7),))
+        return Stacks(dict.fromkeys(asked_for, stack))
+
+    (report,) = with_stacks([Stuck(JobState(ranks)).report()], read)
+    return [one.pid - 100 for one in threads], report
+
+
+def test_stacks_are_read_of_ranks_that_the_verdict_names_and_of_one_on_each_line():
+    others = [in_barrier(number) for number in range(2)]
+    numbers, report = asked(*others, rank(2, collectives=2), rank(3, collectives=2))
+    assert numbers == [2, 3, 0]
+    assert report.verdict.startswith("rank 2 is missing")
+    assert [line for line in report.lines if line.startswith("  ")] == [
+        *("  rank 0: at a.c:7 in f", "  rank 2: at a.c:7 in f", "  rank 3: at a.c:7 in f")
+    ]
+    assert report.lines[1] == "  rank 0: at a.c:7 in f"  # below the line of its state
+    stacks = {one["rank"]: one["stacks"] for one in report.document["ranks"]}
+    assert stacks[0] == [[{"function": "f", "file": "/home/user/a.c", "line": 7}]]
+    assert (stacks[1], report.document["stack_failure"]) == (None, None)
+
+
+def test_a_rank_that_has_ended_has_no_stack():
+    assert asked(receiving(0, 1), rank(1, stage=FINALIZED, state=ENDED))[0] == [0]
+
+
+def test_a_rank_that_has_not_come_has_no_stack():
+    assert asked(rank(0, stage=BEGINNING), rank(2, stage=BEGINNING))[0] == [0]
+
+
+def test_only_so_many_stacks_are_read_for_all_jobs_together():
+    jobs = [JobState(tuple(receiving(number, (number + 1) % SIZE) for number in range(SIZE)))] * 3
+    jobs = [
+        replace(job, ranks=tuple(moved(one, 1000 * place) for one in job.ranks))
+        for place, job in enumerate(jobs)
+    ]
+    counts = []
+    with_stacks(
+        [Stuck(job).report() for job in jobs], lambda threads: counts.append(len(threads)) or Stacks()
+    )
+    assert counts == [MOST]
+
+
+def moved(one, pids):
+    return replace(one, note=replace(one.note, pid=one.note.pid + pids))
+
+
+def test_the_first_of_several_reports_says_why_there_are_no_stacks():
+    job = JobState((in_barrier(0), rank(1)))
+    reports = [Stuck(job).report()] * 2
+    before = [list(one.lines) for one in reports]
+    first, second = with_stacks(reports, lambda threads: Stacks(reason="gdb: no"))
+    assert [*first.lines] == [*before[0], "where in their program ranks are is not shown: gdb: no"]
+    assert [*second.lines] == before[1]
+    assert (first.document["stack_failure"], second.document["stack_failure"]) == ("gdb: no", None)
+
+
+def test_what_happens_to_tools_costs_no_report():
+    def read(threads):
+        raise RuntimeError("can't start new thread")
+
+    told = []
+    Lookout(OneJob(in_barrier(0), rank(1)), told.append, 0.0, Patience(5), read_stacks=read).look(10)
+    assert "rank 1 is missing" in told[0]
+    assert "is not shown: RuntimeError: can't start new thread" in told[0]
+
+
+def test_a_lookout_knows_why_the_command_was_ended():
+    job = [in_barrier(0), *(rank(number, collectives=2) for number in range(1, SIZE))]
+    lookout = Lookout(OneJob(*job), lambda text: None, 0.0, Patience(5))
+    assert lookout.fault is None
+    lookout.look(10)
+    assert lookout.fault.verdict.startswith("rank 1 is missing: rank 0 waits for it")
+    assert lookout.fault.text.startswith("no progress for 5 s; the command is ended:\n  ranks 1-3: ")
+    lookout = Lookout(OneJob(rank(0)), lambda text: None, 0.0, timeout_s=3)
+    assert lookout.look(5)
+    assert lookout.fault.verdict == "the command has not ended within 3 s, and is ended"
+
+
+def test_a_report_that_was_asked_for_is_no_fault():
+    lookout = Lookout(OneJob(in_barrier(0), rank(1)), lambda text: None, 0.0)
+    lookout.report("where the ranks are:")
+    assert (lookout.fault, len(lookout.reports)) == (None, 1)

@@ -89,6 +89,15 @@ def test_a_command_is_checked_and_its_ranks_are_looked_after(lockstep, tmp_path,
     assert spread.returncode == 0 and "looked after" not in spread.stderr, spread.stderr
 
 
+def test_a_hang_is_reported_and_is_a_failed_test(lockstep, tmp_path, compiled):
+    hangs = ["mpiexec", "-n", "2", compiled("here", "hangs.c", "-pthread", "-g"), "tag"]
+    result = done(lockstep, tmp_path, "exec", "--stuck", "3", "--junit", "stuck.xml", "--", *hangs)
+    assert (result.returncode, "ranks 0-1 wait for each other" in result.stderr) == (124, True)
+    assert '<failure message="ranks 0-1 wait for each other' in (tmp_path / "stuck.xml").read_text()
+    if shutil.which("eu-stack"):
+        assert "hangs.c:" in result.stderr or "ptrace" in result.stderr
+
+
 @pytest.mark.parametrize("words", [["simulate", "three-jobs"], ["reproduce", "dusseau96"]])
 def test_others_say_what_they_miss(lockstep, tmp_path, words):
     refused = done(lockstep, tmp_path, *words)

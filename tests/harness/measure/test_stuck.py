@@ -7,18 +7,21 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
 
 import psutil
 import pytest
 from hangs import ENDED_BY_LAUNCHERS, LINES, RANKS, VERDICTS, hang
-from native_programs import LOCKSTEP, launcher, two_phase, wrapper
-from runs import eventually
+from native_programs import LOCKSTEP, PROGRAMS, launcher, two_phase, wrapper
+from places import SUPPORT
+from runs import eventually, text
 
 from workloads import native
 
@@ -80,7 +83,7 @@ def hanging(compiled):
     native.library(wrapper("here"))
 
     def start(*words, kind="skipped"):
-        program = compiled("here", "hangs.c", "-pthread")
+        program = compiled("here", "hangs.c", "-pthread", "-g")
         command = [*LOCKSTEP, "exec", *words, "--", *launcher("here"), "-n", str(RANKS), program, kind]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
@@ -102,6 +105,40 @@ def ranks(process):
         with suppress(psutil.NoSuchProcess):
             members += [one] if one.name().startswith("hangs") else []
     return members
+
+
+def tool(name):
+    """The place of a tool that may be used here."""
+    place = shutil.which(name, path=f"{os.environ['PATH']}:{Path(sys.executable).parent}")
+    if place is None:
+        pytest.skip(f"no {name}")
+    probe = "import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(16, int(sys.argv[1]), 0, 0) and 1)"
+    with subprocess.Popen(["sleep", "100"]) as other:
+        status = subprocess.run([sys.executable, "-S", "-c", probe, str(other.pid)], check=False).returncode
+        other.kill()
+    if status:
+        pytest.skip("ptrace is forbidden")
+    return place
+
+
+@pytest.fixture
+def false_tools(tmp_path, monkeypatch):
+    """A function that puts tools on the PATH, which are a script of shell."""
+
+    def make(script):
+        for name in ("eu-stack", "gdb", "py-spy"):
+            (tmp_path / "bin").mkdir(exist_ok=True)
+            (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    return make
+
+
+def line_of(text):
+    """The number of a line of ``hangs.c``."""
+    lines = (PROGRAMS / "hangs.c").read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
 def said(process, text):
@@ -131,6 +168,162 @@ def test_a_signal_asks_where_the_ranks_are(hanging):
     assert "where the ranks are:" in report
     assert "ranks 0-2: in MPI_Allreduce" in report
     assert all(one.is_running() for one in members)
+
+
+def test_a_report_says_where_in_their_program_ranks_are(hanging):
+    tool("eu-stack")
+    process = hanging("--stuck", "2:report", kind="grid")
+    report = said(process, "wait for each other")
+    assert f"\n    rank 0: at hangs.c:{line_of('MPI_SUM, grid)')} in main\n" in report
+    assert f"\n    rank 3: at hangs.c:{line_of('7, grid')} in main\n" in report
+    assert report.count("at hangs.c") == 2
+
+
+def test_each_thread_that_waits_in_mpi_is_shown(hanging):
+    tool("eu-stack")
+    report = said(hanging("--stuck", "2:report", kind="threads"), "    rank 3: ")
+    main, other = line_of("MPI_Recv(large, 8, MPI_BYTE, 1, 9"), line_of("MPI_Recv(&byte, 1, MPI_BYTE, 0, 8")
+    places = {f"at hangs.c:{main} in main", f"at hangs.c:{other} in receive"}
+    (line,) = (line for line in report.splitlines() if line.startswith("    rank 3: "))
+    assert {*line.removeprefix("    rank 3: ").split("; ")} == places
+
+
+def test_a_stopped_rank_is_shown_and_stays_stopped(hanging):
+    tool("eu-stack")
+    process = hanging("--stuck", "2:report", kind="stopped")
+    report = said(process, "rank 3 is missing")
+    assert re.search(f"rank 3: at hangs.c:{line_of('raise(SIGSTOP)')} in main", report)
+    assert [one.status() for one in ranks(process)].count(psutil.STATUS_STOPPED) == 1
+
+
+PYTHON = """
+import numpy
+from mpi4py import MPI
+
+world, total = MPI.COMM_WORLD, numpy.zeros(1)
+
+def exchange():
+    if world.rank == 1:
+        world.Recv(total, source=0, tag=7)
+    world.Allreduce(numpy.ones(1), total)
+
+exchange()
+"""
+
+
+def test_ranks_of_python_are_shown_with_their_lines(tmp_path):
+    tool("py-spy")
+    (tmp_path / "exchange.py").write_text(PYTHON)
+    command = [*launcher("here"), "-n", "2", sys.executable, tmp_path / "exchange.py"]
+    result = two_phase(command, "--stuck", "3", "--stuck-report", str(tmp_path / "stuck.json"))
+    assert result.returncode == 124
+    assert "    rank 0: at exchange.py:10 in exchange, called at exchange.py:12\n" in result.stderr
+    (report,) = json.loads((tmp_path / "stuck.json").read_text())["reports"]
+    ((inner, outer),) = report["ranks"][1]["stacks"]
+    assert inner == {"function": "exchange", "file": str(tmp_path / "exchange.py"), "line": 9}
+    assert (outer["function"], outer["line"], report["stack_failure"]) == (None, 12, None)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("sleep 1000", "eu-stack: did not end within 5 s"),
+        (f"exec {sys.executable} -S {SUPPORT / 'attach.py'} $2", "eu-stack: did not end within 5 s"),
+        ("echo nothing >&2; exit 1", "eu-stack: nothing"),
+    ],
+)
+def test_a_tool_that_hangs_or_fails_costs_its_time_and_no_report(hanging, false_tools, script, reason):
+    false_tools(script)
+    process = hanging("--stuck", "2:report")
+    report = said(process, "wait for each other")
+    assert "ranks 0-2: in MPI_Allreduce" in report
+    assert report.count(f"where in their program ranks are is not shown: {reason}") == 1
+    members = ranks(process)
+    assert len(members) == RANKS
+    time.sleep(0.5)
+    assert psutil.STATUS_STOPPED not in [one.status() for one in members]
+
+
+def test_no_tool_is_started_without_a_report(false_tools, compiled, tmp_path):
+    false_tools(f"touch {tmp_path}/started")
+    program = compiled("here", "hangs.c", "-pthread")
+    result = two_phase([*launcher("here"), "-n", "2", program, "works"], "--stuck", "4")
+    assert (result.returncode, (tmp_path / "started").exists()) == (0, False)
+
+
+def test_a_tool_ends_with_exec(hanging, false_tools):
+    false_tools("exec sleep 4711")
+    process = hanging("--stuck", "1:report", kind="read")
+    assert eventually(lambda: sleepers("4711"))
+    process.kill()
+    assert eventually(lambda: not sleepers("4711"))
+
+
+def sleepers(seconds):
+    """The processes that sleep for so long."""
+    return [pid for pid in psutil.pids() if text(f"/proc/{pid}/cmdline") == f"sleep\0{seconds}\0"]
+
+
+def case_of(file):
+    """The only test of a JUnit file: its failure or error, and what the suite counts."""
+    suite = ElementTree.parse(file).getroot()
+    (case,) = suite
+    assert (suite.get("tests"), suite.get("name")) == ("1", case.get("classname"))
+    return case, (suite.get("failures"), suite.get("errors"))
+
+
+def test_a_stuck_job_is_a_failed_test(compiled, tmp_path):
+    file = tmp_path / "stuck.xml"
+    program = compiled("here", "hangs.c", "-pthread")
+    command = [*launcher("here"), "-n", str(RANKS), program, "skipped"]
+    assert two_phase(command, "--stuck", "3", "--junit", str(file)).returncode == 124
+    case, counts = case_of(file)
+    assert counts == ("1", "0")
+    assert case.get("name") == shlex.join(command)
+    assert float(case.get("time")) > 3
+    (failure,) = case
+    assert failure.get("message").startswith("ranks 0, 3 wait for each other")
+    assert "ranks 0-2: in MPI_Allreduce" in failure.text
+    assert "the command has ended with status 124" in failure.text
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "kind", "message"),
+    [
+        ("exit 0", [], None, None),
+        ("exit 3", [], "error", "the command has ended with status 3"),
+        ("kill -KILL $$", [], "error", "the command has ended with status 137"),
+        (
+            "sleep 60",
+            ["--timeout", "1"],
+            "failure",
+            "the command has not ended within 1 s, and is ended",
+        ),
+    ],
+)
+def test_a_command_is_a_test_by_its_end(tmp_path, script, options, kind, message):
+    file = tmp_path / "a.xml"
+    two_phase(["sh", "-c", f"cat {file}; {script}"], *options, "--junit", str(file))
+    case, counts = case_of(file)
+    assert counts == (str(int(kind == "failure")), str(int(kind == "error")))
+    assert [one.tag for one in case] == [kind] * bool(kind)
+    assert not message or case[0].get("message").startswith(message)
+    assert os.listdir(tmp_path) == ["a.xml"]  # noqa: PTH208
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_a_signal_ends_is_a_test_too(tmp_path, signum):
+    file = tmp_path / "a.xml"
+    command = [*LOCKSTEP, "exec", "--junit", file, "--", "sh", "-c", f"cat {file}; exec sleep 4712"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        begun = eventually(lambda: sleepers("4712"))
+        process.send_signal(signum)
+        printed = process.communicate()[0]
+    assert begun
+    assert 'error message="the command has not ended"' in printed  # as long as it has not
+    case, counts = case_of(file)
+    assert counts == ("0", "1")
+    assert case[0].get("message") == f"the command has ended with status {128 + signum}"
 
 
 def test_a_time_limit_ends_everything_in_whatever_session(hanging):
@@ -168,6 +361,24 @@ def test_a_time_limit_within_another_exec_ends_its_own_command_only():
     assert result.stdout == "124\n"  # and no process
 
 
+def test_a_file_of_tests_that_cannot_be_written_is_refused_before_the_command():
+    result = two_phase(["echo", "begun"], "--junit", "/nowhere/a.xml")
+    assert (result.returncode, result.stdout) == (2, "")
+    rule = "cannot be written: No such file or directory; name another file"
+    assert result.stderr == f"lockstep: --junit = '/nowhere/a.xml': {rule}\n"
+
+
+def test_tests_may_be_written_to_a_pipe_and_to_standard_output(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+        assert two_phase(["true"], "--junit", str(tmp_path / "pipe")).returncode == 0
+        assert reader.communicate()[0].count("<testcase") == 1
+    with (tmp_path / "out").open("w") as out:
+        command = [*LOCKSTEP, "exec", "--junit", "/dev/stdout", "--", "echo", "begun"]
+        subprocess.run(command, stdout=out, check=True)
+    assert re.fullmatch("begun\n<.xml.*<testcase .*</testsuite>\n", (tmp_path / "out").read_text(), re.S)
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "x", "60:go", "inf", "nan"])
 def test_a_time_that_cannot_be_is_refused(value):
     result = subprocess.run(
@@ -199,3 +410,7 @@ def test_doctor_says_where_the_ranks_of_a_running_job_are(hanging):
     (job,) = document["ranks"]
     assert job["verdict"].startswith("rank 3 is missing: ranks 0-2 wait for it in MPI_Barrier")
     assert len(job["ranks"]) == RANKS
+    assert [one["stacks"] and one["stacks"][0][-1]["function"] for one in job["ranks"]] in (
+        ["main", None, None, "main"],
+        [None] * RANKS,  # without tools
+    )
