@@ -12,7 +12,6 @@ from typing import Any
 
 from coordinator.host.launch import LaunchError
 from coordinator.host.quotas import quotas
-from coordinator.workload import Workload
 from harness import application
 from harness.analyse import results_document, tuning
 from harness.application import RunOptions
@@ -25,21 +24,21 @@ from harness.measure.session import Watcher
 from harness.report import documents
 from harness.spec import settings
 from harness.spec.experiment import Experiment, load, usable_processors
-from harness.spec.scheduler import IMPLICIT
-from harness.spec.settings import AS_IT_IS, TWO_PHASE, UNCHANGED, Preload, Setting
+from harness.spec.settings import (
+    AS_IT_IS,
+    OF_TWO_PHASE,
+    TWO_PHASE,
+    UNCHANGED,
+    Preload,
+    Setting,
+    exec_line,
+)
 from workloads.native import NativeError
 from workloads.native.settings import LibrarySetting, offered
 from workloads.validation import InputError, one_of
 from workloads.work import CommandLine, Work
 
 OF_MISSING = ("name", "library", "versions")
-DEFAULT_RULE = {
-    "waiting": IMPLICIT,
-    "spin_switches": 2,
-    "context_switch_us": Workload.context_switch_us,
-    "latency_us": Workload.latency_us,
-}
-OF_OPTIONS = ("waiting", "spin_switches")  # those that a scheduler has, too
 
 Libraries = Mapping[int, Mapping[Path, int]]
 """By numbers of commands, how many processes load each library."""
@@ -200,19 +199,9 @@ def _two_phase(options: Namespace, commands: Sequence[Sequence[str]], watcher: W
     preloads: dict[Work, Preload] = {
         program: Preload(*one, named=bool(options.mpicc)) for program, one in compiled.items()
     }
-    rule = replace(UNCHANGED.options, **{name: getattr(options, name) for name in OF_OPTIONS})
-    lines = tuple(_exec_line(options, words) for words in commands)
+    rule = replace(UNCHANGED.options, **{name: getattr(options, name) for name in OF_TWO_PHASE})
+    more = ["--mpicc", options.mpicc] if options.mpicc else []
+    more += [word for call in options.skip_call for word in ("--skip-call", call)]
+    lines = tuple(exec_line(vars(options), words, *more) for words in commands)
     setting = replace(UNCHANGED, setting=TWO_PHASE, options=rule, lines=lines, preloads=preloads)
     return [setting] if compiled else []
-
-
-def _exec_line(options: Namespace, command: Sequence[str]) -> str:
-    """The command line of two-phase waits by the same rule."""
-    words = [
-        word
-        for name, default in (*DEFAULT_RULE.items(), ("mpicc", None))
-        if (value := getattr(options, name)) != default
-        for word in (f"--{name.replace('_', '-')}", str(value))
-    ]
-    words += [word for call in options.skip_call for word in ("--skip-call", call)]
-    return shlex.join(["lockstep", "exec", *words, "--", *command])

@@ -7,11 +7,12 @@ two-phase waits; Linux schedules their processes.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from coordinator.policies.sharing import Uncoordinated
+from coordinator.workload import Workload
 from harness.spec.scheduler import IMPLICIT, Scheduler, scheduler_of
 from harness.spec.table_checks import Table, as_table
 from workloads.native.settings import FITS, LIBRARY_SETTINGS, LibrarySetting
@@ -87,6 +88,20 @@ def of_library(setting: LibrarySetting) -> Setting:
 OF_TWO_PHASE = ("waiting", "spin_switches")
 """Keys that mean something to two-phase waits only."""
 
+USUAL_RULE: Mapping[str, Any] = {
+    "waiting": IMPLICIT,
+    "spin_switches": Options.spin_switches,
+    "context_switch_us": Workload.context_switch_us,
+    "latency_us": Workload.latency_us,
+}
+
+
+def exec_line(rule: Mapping[str, Any], command: Sequence[str], *more: str) -> str:
+    """The line that runs a command with two-phase waits by this rule, with ``more`` options of exec."""
+    unusual = {name: rule[name] for name, usual in USUAL_RULE.items() if rule.get(name, usual) != usual}
+    words = [word for name, value in unusual.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return shlex.join(["lockstep", "exec", *words, *more, "--", *command])
+
 
 def are_settings(tables: Any) -> bool:
     """Whether [[schedulers]] tables name settings; then each must, and commands run as users start them."""
@@ -107,7 +122,7 @@ def of_file(table: Table) -> Setting:
     if name == TWO_PHASE:
         one_of("waiting", asked.setdefault("waiting", IMPLICIT), [one for one in RULES if one != "oracle"])
         options = scheduler_of({"policy": "none", "bind": False, **asked}).options
-        found = replace(UNCHANGED, setting=name, options=options, lines=("lockstep exec -- COMMAND",))
+        found = replace(UNCHANGED, setting=name, options=options, lines=(exec_line(asked, ["COMMAND"]),))
     elif asked:
         key, value = asked.popitem()
         raise InputError(key, value, f"belongs to the setting {TWO_PHASE!r}", "leave it out")

@@ -75,6 +75,11 @@ def test_a_setting_says_how_people_set_it(name, lines):
     assert found.lines == lines and dict(found.environment) == {"A": "1"}
 
 
+def test_the_line_of_two_phase_waits_has_their_rule():
+    found = settings.of_file({"setting": TWO_PHASE, "waiting": "fixed", "spin_switches": 3})
+    assert found.lines == ("lockstep exec --waiting fixed --spin-switches 3 -- COMMAND",)
+
+
 def test_a_line_of_a_setting_is_one_for_a_shell():
     found = settings.of_file({"setting": "ours", "environment": {"OMP_SCHEDULE": "dynamic, 4"}})
     assert found.lines == ("export OMP_SCHEDULE='dynamic, 4'",)
