@@ -62,7 +62,7 @@ class Host:
             min(quotas.quotas().values(), default=math.inf),
             _cores(),
             os.getuid() == 0,
-            running.look(time.monotonic()),
+            [one for one in running.look(time.monotonic()) if os.getpid() not in one.pids],
             shared_memory(),
         )
 

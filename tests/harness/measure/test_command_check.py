@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -312,6 +313,24 @@ def test_the_command_prints_a_line_each_and_its_status_says_whether_there_is_one
     for words in (["--"], ["--pid", "1", "--", "app"], ["--self-test", "--", "app"]):
         assert cli.main(["doctor", *words]) == 2
     assert not Path("started").exists()
+
+
+ASKS = """
+import os
+from coordinator.host.rank_processes import RankProcesses
+from harness.measure.command_check import Host
+for ranks in (RankProcesses().look(1.0), Host.here([0]).ranks):
+    print(any(os.getpid() in one.pids for one in ranks))
+"""
+
+
+@pytest.mark.slow
+def test_a_rank_that_asks_is_no_rank_of_others(tmp_path):
+    launcher = tmp_path / "mpiexec"
+    launcher.write_text(f"#!/bin/sh\n{sys.executable} -c '{ASKS}'\ntrue\n")
+    launcher.chmod(0o755)
+    asked = subprocess.run([launcher], capture_output=True, text=True, check=True)
+    assert asked.stdout == "True\nFalse\n"
 
 
 @pytest.mark.slow
