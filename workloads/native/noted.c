@@ -97,7 +97,7 @@ static int is_prepared(const struct subject *subject)
 
 static void note_pending(int count, const MPI_Request requests[])
 {
-    struct place *place = concurrent ? place_of_thread() : whereabouts->places;
+    struct place *place = place_of_caller();
     int pending = 0, room = (int)(sizeof place->handles / sizeof *place->handles);
 
     for (int number = 0; number < count && pending < room; number++) {
@@ -117,8 +117,16 @@ static void note_pending(int count, const MPI_Request requests[])
 
 void note_lasting(const struct wait *wait)
 {
+    place_of_caller()->pending = 0; /* longjmp may have left the last wait that lasted */
     if (wait->comm != MPI_COMM_NULL)
         note_name(wait->comm);
     else if (wait->waited != NULL)
         note_pending(wait->requests, wait->waited);
+}
+
+/* Calls do not look whether requests are listed: few waits last. */
+void note_lasted(const int *lasting)
+{
+    if (*lasting)
+        place_of_caller()->pending = 0;
 }

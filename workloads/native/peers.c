@@ -17,18 +17,19 @@ static const enum reach *reach; /* of each rank of MPI_COMM_WORLD */
 static int own_rank, remote_ranks;
 int (*revoked)(MPI_Comm comm, int *flag);
 static int keyval = MPI_KEYVAL_INVALID;
-static MPI_Comm last_comm;
-static const struct peers *world, *last_peers, nobody = {.listed = NOT_LISTED};
+MPI_Comm other_comm;
+const struct peers *world_peers, *other_peers;
+static const struct peers nobody = {.listed = NOT_LISTED};
 
 static int forget(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct peers *peers = value;
 
     (void)comm, (void)key, (void)extra;
-    if (peers == last_peers)
-        last_peers = NULL;
-    if (peers == world)
-        world = NULL;
+    if (peers == other_peers)
+        other_peers = NULL;
+    if (peers == world_peers)
+        world_peers = NULL;
     whereabouts_forget(peers->listed);
     free(peers->world);
     free(peers->other);
@@ -138,26 +139,22 @@ static const struct peers *look_up_once(MPI_Comm comm)
     return peers;
 }
 
-const struct peers *peers_of(MPI_Comm comm)
+const struct peers *find_peers(MPI_Comm comm)
 {
     const struct peers *peers;
 
-    if (keyval == MPI_KEYVAL_INVALID) /* before peers_begin */
+    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) /* before peers_begin */
         return &nobody;
-    if (world != NULL && comm == MPI_COMM_WORLD)
-        return world;
-    if (last_peers != NULL && comm == last_comm)
-        return last_peers;
     if (whereabouts->stage >= FINALIZED) /* a session may go on */
         return &nobody;
     peers = look_up_once(comm);
     if (peers == &nobody)
         return peers;
     if (comm == MPI_COMM_WORLD)
-        world = peers;
+        world_peers = peers;
     else if (!concurrent) {
-        last_comm = comm;
-        last_peers = peers;
+        other_comm = comm;
+        other_peers = peers;
     }
     return peers;
 }

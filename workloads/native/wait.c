@@ -414,11 +414,13 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     enum ending ending = RUNG;
     int error = MPI_SUCCESS, steps = 0, asks = 0;
     int64_t lasts_ns = now_ns() + LASTING_NS;
+    int lasting __attribute__((cleanup(note_lasted))) = 0; /* an exception may leave the wait */
 
     if (reach == BY_DOORBELL)
         doorbell_forget();
     while (!*done && !error) {
         if (now_ns() > lasts_ns) {
+            lasting = 1;
             note_lasting(wait);
             lasts_ns = now_ns() + LASTING_NS;
         }

@@ -107,6 +107,10 @@ struct place *place_of_thread(void)
     own = atomic_fetch_add(&places, 1);
     own = own < PLACES ? own : PLACES - 1;
     place = &whereabouts->places[own];
+    if (own == PLACES - 1) { /* no call of several threads is the outermost */
+        place->frame = UINT64_MAX;
+        place->entered = 1;
+    }
     place->thread = own == PLACES - 1 ? SHARED : (int32_t)syscall(SYS_gettid);
     return place;
 }
@@ -172,6 +176,9 @@ void note_started(MPI_Request request, const struct subject *subject)
     one->subject = *subject;
 }
 
+MPI_Datatype last_datatype; /* at first none that a program has */
+int last_bytes;
+
 /* Open MPI's datatypes are addresses that only a running program knows. */
 static int look_up_bytes(MPI_Datatype datatype)
 {
@@ -189,14 +196,11 @@ static int look_up_bytes(MPI_Datatype datatype)
     return 0;
 }
 
-int item_bytes(MPI_Datatype datatype)
+int find_bytes(MPI_Datatype datatype)
 {
-    static MPI_Datatype last;
-    static int bytes = -1;
+    int bytes = look_up_bytes(datatype);
 
-    if (bytes < 0 || datatype != last) {
-        bytes = look_up_bytes(datatype);
-        last = datatype;
-    }
+    last_bytes = bytes;
+    last_datatype = datatype;
     return bytes;
 }

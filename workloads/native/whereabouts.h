@@ -4,9 +4,9 @@
 #ifndef LOCKSTEP_WHEREABOUTS_H
 #define LOCKSTEP_WHEREABOUTS_H
 
-#include <stddef.h>
-
 #include "wrappers.h"
+
+#pragma GCC visibility push(hidden)
 
 #define PLACES 8         /* threads that are told apart; all later ones share the last place */
 #define COMMUNICATORS 64 /* and so are communicators and windows */
@@ -94,19 +94,28 @@ struct started *start_of(uint64_t handle);
 /* A request has been started by a call. */
 void note_started(MPI_Request request, const struct subject *subject);
 
+/* The datatype that was looked up last, and its bytes. */
+extern MPI_Datatype last_datatype;
+extern int last_bytes;
+__attribute__((cold)) int find_bytes(MPI_Datatype datatype);
+
 /* The bytes of an item; 0: unknown. What is no datatype must not be asked for its size before MPI has accepted it. */
-int item_bytes(MPI_Datatype datatype);
+static inline int item_bytes(MPI_Datatype datatype)
+{
+    return datatype == last_datatype ? last_bytes : find_bytes(datatype);
+}
 
 /* The place of the calling thread. */
 struct place *place_of_thread(void);
 
 /* A wait in this thread lasts: note which of its requests are not complete, and how the program calls its
-   communicator. */
+   communicator. The end of the wait is noted, too. */
 void note_lasting(const struct wait *wait);
+void note_lasted(const int *lasting);
 
 static inline int listed(MPI_Comm comm)
 {
-    return comm == MPI_COMM_NULL ? NOT_LISTED : peers_of(comm)->listed;
+    return peers_of(comm)->listed;
 }
 
 /* A rank as a peer. MPIs have different numbers for any source, and for no rank. */
@@ -136,7 +145,7 @@ static inline struct place *place_of_caller(void)
    around those that follow: their frames are not below its own. */
 static inline int is_outermost(const struct place *place, const void *frame)
 {
-    return place->thread != SHARED && (place->entered == place->left || place->frame <= (uintptr_t)frame);
+    return place->entered == place->left || place->frame <= (uintptr_t)frame;
 }
 
 static inline struct noted note_entered(const struct subject *subject, void *frame)
@@ -164,16 +173,17 @@ static inline void note_left(struct noted *noted)
 {
     if (!noted->outermost)
         return;
-    noted->place->pending = 0;
     __atomic_store_n(&noted->place->left, noted->place->entered, __ATOMIC_RELEASE);
 }
 
 static inline void note_progress(struct noted *noted)
 {
-    if (noted->place->thread == SHARED)
+    if (!noted->outermost && noted->place->thread == SHARED)
         __atomic_fetch_add(&noted->place->progressed, 1, __ATOMIC_RELAXED);
     else
         __atomic_store_n(&noted->place->progressed, noted->place->progressed + 1, __ATOMIC_RELAXED);
 }
+
+#pragma GCC visibility pop
 
 #endif

@@ -6,10 +6,13 @@
 
 #include <mpi.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "declared.h" /* generated: struct own_mpi, the prototypes, LARGE_COUNTS */
 #include "waiting_rule.h"
+
+#pragma GCC visibility push(hidden) /* a variable of this library is where it is: no table says it */
 
 extern struct own_mpi mpi;
 
@@ -36,8 +39,22 @@ int handshake_reached(int rank, int ranks);
 /* Remove the name of the memory that MPI's ranks of this node share. All ranks have left MPI_Init. */
 void mpich_segment_remove_name(void);
 
+/* The peers in MPI_COMM_WORLD, and in the other communicator that was looked up last; NULL: there is none. */
+extern const struct peers *world_peers, *other_peers;
+extern MPI_Comm other_comm;
+
+/* Look up the peers in a communicator: rarely needed. */
+__attribute__((cold)) const struct peers *find_peers(MPI_Comm comm);
+
 /* The peers in a communicator. Sends no message. */
-const struct peers *peers_of(MPI_Comm comm);
+static inline const struct peers *peers_of(MPI_Comm comm)
+{
+    if (comm == MPI_COMM_WORLD && world_peers != NULL)
+        return world_peers;
+    if (comm == other_comm && other_peers != NULL)
+        return other_peers;
+    return find_peers(comm);
+}
 
 /* Whether all collective operations of a communicator stay MPI's own. Where it has ranks of another MPI_COMM_WORLD
    (spawned ranks, or ranks of another job), these may run without this library, and MPI's blocking operations do not
@@ -193,5 +210,7 @@ void say(const char *what);
 int64_t now_ns(void);
 int64_t process_ns(void); /* CPU time of this process */
 int64_t thread_ns(void);  /* of this thread */
+
+#pragma GCC visibility pop
 
 #endif
