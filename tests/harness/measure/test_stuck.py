@@ -349,6 +349,25 @@ def test_ranks_of_another_user_are_watched_and_ended(compiled):
     assert "ranks 0-1 wait for each other" in result.stderr
 
 
+def test_ranks_in_namespaces_of_processes_and_networks_are_watched(compiled):
+    own = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("makes no namespaces here")
+    words = [*launcher("here"), "-n", "3", compiled("here", "hangs.c", "-pthread"), "read"]
+    result = two_phase([*own, "sh", "-c", 'ip link set lo up; exec "$@"', "sh", *words], "--stuck", "3")
+    assert result.returncode == 124
+    assert re.search(r"rank 2: not in MPI .* asleep in read", result.stderr)
+    assert "rank 2 is missing: ranks 0-1 wait for it" in result.stderr
+
+
+def test_many_ranks_on_few_processors_are_watched_and_ended(compiled):
+    words = [*launcher("here"), "-n", "64", compiled("here", "hangs.c", "-pthread"), "skipped"]
+    result = two_phase(words, "--stuck", "8")
+    assert result.returncode == 124
+    assert "ranks 0-62: in MPI_Allreduce on a communicator of 64" in result.stderr
+    assert "ranks 0, 63 wait for each other" in result.stderr
+
+
 def test_a_time_limit_holds_without_ranks():
     result = two_phase(["sh", "-c", "setsid sleep 60 & sleep 60"], "--timeout", "1")
     assert result.returncode == 124
