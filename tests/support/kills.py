@@ -27,7 +27,7 @@ BEFORE = frozenset(cgroups_of_runs())
 PATIENCE_S = 10.0
 """How long parts of a run may remain after the end of its driver."""
 
-EXECS = ("exec", "exec stuck")
+EXECS = ("exec", "exec stuck", "exec reports")
 
 LIFE_S = 180.0
 """How long a driver may take to end by itself when another part was killed."""
@@ -102,8 +102,7 @@ class Kill:
             begin_s = time.monotonic()
             if self.what == "exec" and self.number % 2:  # most of its life is its start
                 instant_s = self._first_rank_s(life) - begin_s + choices.uniform(0.0, 1.0)
-            while time.monotonic() < begin_s + instant_s and life.status() is None:
-                time.sleep(0.002)
+            self._wait(life, begin_s + instant_s, choices)
             while not (life.driver() or life.status() is not None):
                 time.sleep(0.002)
             outcome = self._strike(life, choices)
@@ -112,6 +111,11 @@ class Kill:
             outcome.told += f" (LOCKSTEP_KILLS_SEED={self.seed}, number {self.number})"
             follow(life, outcome)
             return self._judged(life, outcome)
+
+    def _wait(self, life, until_s, choices):
+        """Wait until the instant of the kill, or until the command has ended."""
+        while time.monotonic() < until_s and life.status() is None:
+            time.sleep(0.002)
 
     def _first_rank_s(self, life):
         """Wait for a rank; returns the time in seconds of ``time.monotonic``."""
@@ -200,6 +204,46 @@ class Keys(Kill):
         if self.signum == signal.SIGTSTP:  # it goes on; a run that it ended counts as failed
             return (0, 1)
         return super()._expected(role)
+
+
+@dataclass(frozen=True)
+class NearReport(Kill):
+    """A signal to ``exec``, its launcher or a rank while ``exec`` reports on ranks that hang, or afterwards.
+
+    Some time after SIGSTOP comes SIGCONT.
+    """
+
+    def _wait(self, life, until_s, choices):
+        super()._wait(life, self._first_rank_s(life) + choices.uniform(0.8, 2.0), choices)
+        if self.what == "exec reports" or choices.random() < 0.5:
+            while "no progress for" not in life.said() and life.status() is None:
+                time.sleep(0.002)
+            time.sleep(choices.choice([0.0, choices.uniform(0.0, 0.02), choices.uniform(0.0, 0.5)]))
+
+    def _strike(self, life, choices):
+        while life.status() is None:
+            driver = life.driver()
+            if driver is None:
+                continue
+            parts = {"driver": [driver]}
+            for pid in life.processes():
+                if role(pid) in ("launcher", "rank"):
+                    parts.setdefault(role(pid), []).append(pid)
+            chosen = choices.choice(sorted(parts))
+            victim = choices.choice(parts[chosen])
+            told = f"{self.what}: {self.signum.name} to {chosen} {victim}"
+            with suppress(ProcessLookupError):
+                os.kill(victim, self.signum)
+                if self.signum == signal.SIGSTOP:
+                    time.sleep(choices.uniform(0.0, 3.0))
+                    os.kill(victim, signal.SIGCONT)
+            return Outcome(told, chosen)
+        return Outcome(f"{self.what}: had ended")
+
+    def _expected(self, role):
+        if self.signum == signal.SIGKILL and role == "driver":
+            return (-signal.SIGKILL,)
+        return range(-64, 256)  # as the launcher says, or exec
 
 
 def follow(life, outcome):

@@ -245,6 +245,12 @@ def _exec_stuck(number):
     return [*LOCKSTEP, "exec", "--stuck", "1", "--", *command]
 
 
+def _exec_reports(number):
+    """It reports on ranks that hang, and leaves them: it does not end by itself."""
+    command = find_launcher().argv(2, [_hanging_program()[1], "tag"])
+    return [*LOCKSTEP, "exec", "--stuck", "1:report", "--", *command]
+
+
 def _spinning(seconds=2.0):
     return [sys.executable, "-c", f"import time\nwhile time.process_time() < {seconds}: pass"]
 
@@ -312,6 +318,7 @@ COMMANDS = {
     "simulate": _simulate,
     "exec": _exec,
     "exec stuck": _exec_stuck,
+    "exec reports": _exec_reports,
     "submit": lambda number: [*LOCKSTEP, "submit", "x.toml"],
     "colocate": _colocate,
     "turns": _turns,

@@ -1,8 +1,9 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
 ``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 8 in ``.ci/run``), a
-sixth as many of ``lockstep exec``, a third as many of ``turns`` and ``colocate``, and half as many again
-signals of users to every command that lasts; ``LOCKSTEP_KILLS_SEED`` repeats a series.
+sixth as many of ``lockstep exec``, a fifth as many signals about its reports on ranks that hang, a third as
+many of ``turns`` and ``colocate``, and half as many again signals of users to every command that lasts;
+``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 
 import functools
@@ -11,7 +12,7 @@ import random
 import signal
 
 import pytest
-from kills import Keys, Kill, undisturbed
+from kills import Keys, Kill, NearReport, undisturbed
 from lives import ELSEWHERE
 from netns_cluster import unavailable
 from runs import eventually, running, usable
@@ -64,6 +65,18 @@ def execs(count):
     return [Kill(whats[(number - 1) % 2], number, SEED) for number in range(1, count + 1)]
 
 
+def near_reports(count):
+    """So many signals to ``lockstep exec`` and its ranks about the time when it reports that they hang."""
+    signums = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
+    kills = []
+    for number in range(count):
+        signum = signums[number % 3]
+        # What only reports does not end by itself after SIGSTOP.
+        what = "exec reports" if number % 2 and signum != signal.SIGSTOP else "exec stuck"
+        kills.append(NearReport(what, number, SEED, signum))
+    return kills
+
+
 def sharing(count):
     """So many kills of commands whose programs are no experiment, some of them others'."""
     whats = ("turns of others", "turns", "turns of others", "colocate")
@@ -109,6 +122,18 @@ def test_nothing_remains_after_a_kill(kill):
 @pytest.mark.parametrize("kill", [*MANY, *execs(COUNT // 6), *sharing(COUNT // 3)], ids=shown)
 def test_nothing_remains_after_many_kills(kill):
     nothing_remains(kill, measured_s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", near_reports(2), ids=shown)
+def test_nothing_remains_after_a_signal_about_a_report(kill):
+    nothing_remains(kill, lambda what: LIVES_S["exec stuck"])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kill", near_reports(COUNT // 5), ids=shown)
+def test_nothing_remains_after_many_signals_about_a_report(kill):
+    nothing_remains(kill, lambda what: LIVES_S["exec stuck"])
 
 
 def test_each_command_gets_each_signal_of_users_before_any_repeats():
