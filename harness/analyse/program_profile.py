@@ -47,7 +47,8 @@ def profile(recording: Recording) -> dict[str, Any]:
     in_steady = np.concatenate([rank.windows[first:after] for rank in recording.ranks])
     elapsed_ns = sum(rank.elapsed_ns for rank in recording.ranks) or 1
     everything = operations(np.concatenate([rank.rows for rank in recording.ranks]))
-    steady_part = operations(np.concatenate([one for part in phases.stretches for one in part.rows]))
+    rows = [one for part in phases.stretches for one in part.rows]
+    steady_part = operations(np.concatenate([recording.ranks[0].rows[:0], *rows]))
     counts = _counts(steady_part, len(phases.computing_ns))
     kinds = {
         "processes": recording.processes,

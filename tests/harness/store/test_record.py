@@ -103,6 +103,27 @@ def test_the_start_up_is_left_out():
     assert steady(program) == (1, 5)
 
 
+def test_a_program_of_which_a_rank_has_nothing_has_no_phases():
+    estimates = profile(recorded([[("ALLREDUCE", 10.0)], []]))
+    assert (estimates["stretches"], estimates["phases"], estimates["program"]) == (0, 0, None)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting takes root")
+@pytest.mark.parametrize("size", ["4k", "600k"])
+def test_a_recording_without_room_is_refused_in_a_line_and_leaves_nothing(compiled, tmp_path, size):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "500", "300"]
+    record = [*LOCKSTEP, "record", "--no-wait", "-o", str(tmp_path / "a.npz"), "--", *argv]
+    place = shlex.quote(str(tmp_path))
+    script = (
+        f"mount -t tmpfs -o size={size} tmpfs {place} || exit 77; {shlex.join(record)}; s=$?; ls -A {place}"
+    )
+    result = run(["unshare", "--mount", "sh", "-c", f"{script}; exit $s"])
+    if result.returncode in (1, 77) and ("unshare:" in result.stderr or "mount:" in result.stderr):
+        pytest.skip("nothing can be mounted here")
+    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    assert "had no room to record what it does" in result.stderr.splitlines()[-1]
+
+
 def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "500", "300"]
     place = tmp_path / "with space"
