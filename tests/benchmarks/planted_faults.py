@@ -52,6 +52,7 @@ class Clone:
 
     def __init__(self, folder: Path):
         self.root = folder / "lockstep"
+        self._count = 0
         self.home = folder / "home"
         self.home.mkdir()
         subprocess.run(["git", "clone", "-q", ROOT, self.root], check=True)
@@ -71,13 +72,17 @@ class Clone:
 
     @contextmanager
     def planted(self, fault: Fault) -> Iterator[None]:
+        """A file with its fault and a time of its own: what is compiled is kept by size and time."""
         path = self.root / fault.file
-        sound = path.read_bytes()
+        sound, status = path.read_bytes(), path.stat()
+        self._count += 1
         path.write_bytes(fault.planted(sound))
+        os.utime(path, (status.st_atime, status.st_mtime + self._count))
         try:
             yield
         finally:
             path.write_bytes(sound)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     def failing(self, tests: list[str], stage: str) -> set[str]:
         """The tests that fail, as pytest names them; where one hangs, or all take too long, that instead."""
@@ -87,6 +92,8 @@ class Clone:
             options += ["-p", "no:cacheprovider", *(word for setting in hang for word in ("-o", setting))]
             command = [self.bin / "python", "-m", "pytest", *options, *tests]
             environment = {**os.environ, "HOME": str(self.home), "PATH": f"{self.bin}:{os.environ['PATH']}"}
+            # Otherwise pytest would rewrite and compile all modules of tests again for each fault.
+            environment.pop("PYTHONDONTWRITEBYTECODE", None)
             ended = _run(command, self.root, environment, LIMIT_S[stage])
             if not ended:
                 return {"time limit"}
