@@ -62,6 +62,18 @@ def test_leases_are_longer_where_other_programs_wait_for_processors(tools, monke
     assert seen == [2.0, 2.0, 10.0, 10.0]
 
 
+def test_no_run_is_given_up_before_it_may_have_taken_many_times_its_programs_alone(tools):
+    seen = []
+
+    def spy(workload, progress):
+        seen.append((workload.timeout_s, sum(job.program.alone_s for job in workload.jobs)))
+        return imitate(workload)
+
+    measure(load("three-jobs", settings=["repeats=1"]), tools(Tools("mpich", probe, spy)))
+    assert len(seen) == 9
+    assert all(timeout_s > 60 + 20 * alone_s for timeout_s, alone_s in seen)
+
+
 def test_compute_times_follow_seed_and_repeat(tools):
     seen = []
 

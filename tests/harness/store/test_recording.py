@@ -323,6 +323,14 @@ def test_a_recording_is_read_as_it_was_written(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["a.npz"]
 
 
+def test_a_rank_that_ended_as_it_began_is_read(tmp_path):
+    """So it is with one that was killed before its first operation."""
+    program = made()
+    ranks = (program.ranks[0], replace(program.ranks[1], finish_ns=program.ranks[1].start_ns))
+    recording.write(replace(program, ranks=ranks), tmp_path / "a.npz")
+    assert recording.read(tmp_path / "a.npz").ranks[1].elapsed_ns == 0
+
+
 def test_more_than_four_gigabytes_come_out_exactly():
     rows = np.zeros(3, OPERATION)
     rows["kind"] = [KIND["SEND"], KIND["MORE"], KIND["SEND"]]
