@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.measure.rank_profile import Arrival, RankProfile, profile_of
 
 if TYPE_CHECKING:
-    from harness.measure.rank_watch import Ended
+    from harness.measure.rank_sight import Rank
 
 MOST_CALLS, MOST_JOBS = 8, 3
 COMMAND_LETTERS = 60
@@ -301,10 +301,10 @@ class Profiles:
         self._tell = tell
         self.jobs: list[JobProfile] = []
 
-    def add(self, ranks: Sequence[Ended]) -> None:
+    def add(self, ranks: Sequence[Rank]) -> None:
         """A job that has ended. Nothing that its ranks have left can harm the command."""
         try:
-            found = [profile for one in ranks if (profile := profile_of(one.memory)) is not None]
+            found = [profile for one in ranks if (profile := profile_of(one)) is not None]
             if found:
                 self.jobs.append(combined(found, ranks[0].command))
         except Exception as error:

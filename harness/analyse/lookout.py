@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GLANCE_S = 0.2
+PAUSE_S, BRIEF_PAUSE_S = 0.5, 0.1
+"""Between two looks; the brief one while a report waits for answers."""
 
 PASSING = re.compile(r"for \d+ s|\d+ %")
 """What differs in the lines of a state that lasts."""
@@ -60,7 +61,8 @@ class Lookout:
     ``read_stacks`` reads where in their program ranks are. ``fault`` is the last job that was stuck, or that
     the command has taken too long.
     With a ``patience`` that does more than report, a stuck job stops the command, but not if some of its
-    ranks are not here; with ``timeout_s`` the time since ``begin_s`` does. ``spreader`` looks as often.
+    ranks have not come or do not answer; with ``timeout_s`` the time since ``begin_s`` does. ``spreader``
+    looks as often.
     """
 
     watch: RankWatch
@@ -75,30 +77,60 @@ class Lookout:
     fault: Fault | None = None
 
     _states: set[str] = field(default_factory=set)  # of stuck jobs that were reported
+    _asked_s: float | None = None  # when the ranks were asked what they note, if that is to be reported
+    _headlines: list[str] = field(default_factory=list)  # of reports that are wanted
+    _is_over: bool = False  # the time of the command
 
     def look(self, now_s: float) -> bool:
         """Sample the ranks, and report on a job that has become stuck; whether the command has to end."""
         self.watch.sample(now_s)
         if self.spreader is not None:
             self._safely(self.spreader.look, now_s)
-        if self.timeout_s is not None and now_s - self.begin_s >= self.timeout_s:
+        if self.timeout_s is not None and not self._is_over and now_s - self.begin_s >= self.timeout_s:
+            self._is_over = True
             headline = f"the command has not ended within {self.timeout_s:g} s, and is ended:"
             self.fault = Fault(headline.rstrip(":"), headline)
-            self.fault = self.report(headline) or self.fault
-            return True
-        if self.patience is None or self.watch.longest_idle_s() < self.patience.seconds:
+            self.ask(headline, now_s)
+        if self._asked_s is None and self.patience and self.watch.longest_idle_s() >= self.patience.seconds:
+            self._ask(now_s)
+        if self._asked_s is None or not self.watch.have_answered():
             return False
-        return bool(self._safely(self._examine, self.patience))
+        if self._headlines and now_s - self._asked_s < GLANCE_S:
+            return False
+        self._asked_s = None
+        return self._answered()
 
-    def report(self, headline: str) -> Fault | None:
-        """Report on all jobs that run now; returns what was said.
+    @property
+    def pause_s(self) -> float:
+        """When to look again."""
+        return PAUSE_S if self._asked_s is None else BRIEF_PAUSE_S
 
-        It takes GLANCE_S, in which ranks that work show it, and then the time of tools for stacks.
-        """
-        self.watch.sample(time.monotonic())
-        time.sleep(GLANCE_S)
-        self.watch.sample(time.monotonic())
-        return self._safely(self._report, headline)
+    def ask(self, headline: str, now_s: float) -> None:
+        """Report on all jobs that run now, at a look not before GLANCE_S: by then ranks that work show it."""
+        self._headlines.append(headline)
+        self._ask(now_s)
+
+    def finish(self) -> None:
+        """The command has ended: report what is still to be reported by what is known."""
+        self._report_all()
+
+    def _ask(self, now_s: float) -> None:
+        self.watch.ask()
+        self._asked_s = now_s
+
+    def _answered(self) -> bool:
+        """Report by the answers of the ranks; whether the command has to end."""
+        self._report_all()
+        if self._is_over:
+            return True
+        return self.patience is not None and bool(self._safely(self._examine, self.patience))
+
+    def _report_all(self) -> None:
+        headlines, self._headlines = self._headlines, []
+        for headline in headlines:
+            said = self._safely(self._report, headline)
+            if self._is_over:
+                self.fault = said or self.fault
 
     def _safely(self, do: Callable[[Any], T], given: object) -> T | None:
         """Whatever ranks have noted, the command does not suffer from it."""

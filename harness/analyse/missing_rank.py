@@ -26,7 +26,8 @@ from harness.measure.rank_notes import (
     RankNote,
     ThreadNote,
 )
-from harness.measure.rank_watch import ASLEEP, ENDED, POLL_GAP_S, STOPPED, JobState, RankState
+from harness.measure.rank_sight import ASLEEP, ENDED, SILENT, STOPPED
+from harness.measure.rank_watch import POLL_GAP_S, JobState, RankState
 from harness.measure.stacks import Thread
 from workloads.native.noted import COLLECTIVE_KINDS
 
@@ -89,7 +90,8 @@ class Stuck:
 
     def since(self, limit_s: float) -> bool:
         """Whether a rank waits, and for this time neither it nor a rank that it waits for made progress."""
-        beginning = [one for one in self._job.ranks if one.note.stage == BEGINNING]
+        answering = [one for one in self._job.ranks if one.note.communicators is not None]
+        beginning = [one for one in answering if one.note.stage == BEGINNING]
         if any(one.idle_s >= limit_s and one.state != ENDED for one in beginning):
             return True
         waiting = [rank for rank, one in self._waiting.items() if one is not None]
@@ -97,7 +99,9 @@ class Stuck:
 
     @property
     def whole(self) -> bool:
-        """Whether all ranks for which one may wait are here, or none has got beyond MPI_Init."""
+        """Whether all ranks for which one may wait are known, or none has got beyond MPI_Init."""
+        if any(one.state == SILENT for one in self._job.ranks):
+            return False
         return not self._absent or all(one.note.stage == BEGINNING for one in self._job.ranks)
 
     def _idle(self, rank: int, limit_s: float) -> bool:
@@ -108,9 +112,9 @@ class Stuck:
         )
 
     def _reached(self, rank: int) -> set[int]:
-        """The ranks here for which a rank may wait, directly or not, and itself.
+        """The ranks that have come for which a rank may wait, directly or not, and itself.
 
-        If it waits for a rank that is not here, any rank here may be what that one waits for.
+        If it waits for a rank that has not come, any that has may be what that one waits for.
         """
         reached, open_ = set[int](), [rank]
         while open_:
@@ -120,8 +124,8 @@ class Stuck:
             reached.add(one)
             waiting = self._waiting[one]
             if waiting is not None:
-                here = waiting.known and waiting.ranks <= self._ranks.keys()
-                open_ += waiting.ranks if here else self._ranks
+                known = waiting.known and waiting.ranks <= self._ranks.keys()
+                open_ += waiting.ranks if known else self._ranks
         return reached
 
     def report(self) -> Report:
@@ -136,11 +140,13 @@ class Stuck:
             pids = ", ".join(str(one.note.pid) for one in unnumbered)
             lines.append(f"processes {pids}: in MPI_Init for {min(one.idle_s for one in unnumbered):.0f} s")
         if self._absent:
-            lines.append(f"{_ranks(self._absent)}: not in MPI_Init yet, or on another host, and not asked")
+            lines.append(f"{_ranks(self._absent)}: not in MPI_Init yet, or out of Lockstep's reach")
+        lines += self._hosts()
         verdict = self.verdict()
         ranks = [
             {
                 "rank": rank,
+                "host": one.host,
                 "pid": one.note.pid,
                 "idle_s": round(one.idle_s, 1),
                 "state": one.state,
@@ -150,9 +156,18 @@ class Stuck:
             for rank, one in self._ranks.items()
         ]
         document = {"ranks": ranks, "absent": self._absent, "verdict": verdict}
-        threads = {rank: _threads(one.note) for rank, one in self._ranks.items() if one.state != ENDED}
+        living = {rank: one for rank, one in self._ranks.items() if one.state != ENDED and one.pid_here}
+        threads = {rank: _threads(one) for rank, one in living.items()}
         groups = [ranks for _, ranks in states] + [[]] * (len(lines) - len(states))
         return Report(tuple(lines), verdict, document, groups, threads)
+
+    def _hosts(self) -> list[str]:
+        """Which ranks are on which host, if there are several."""
+        by_host = dict[str, list[int]]()
+        for rank, one in sorted(self._ranks.items()):
+            by_host.setdefault(one.host, []).append(rank)
+        texts = [f"{_ranks(ranks)} on {host}" for host, ranks in by_host.items()]
+        return [f"hosts: {'; '.join(texts)}"] if len(texts) > 1 else []
 
     def verdict(self) -> str:
         """One sentence with its evidence; NO_CONCLUSION where none follows."""
@@ -160,6 +175,7 @@ class Stuck:
             self._not_begun()
             or self._spawning()
             or self._differing()
+            or self._unreachable()
             or self._missing()
             or self._left()
             or self._circle()
@@ -170,7 +186,7 @@ class Stuck:
     def described(self, one: RankState) -> str:
         """What a rank does, and for how long it has made no progress."""
         note, during = one.note, f"for {one.idle_s:.0f} s"
-        if (over := _over(one)) is not None:
+        if (over := _unseen(one) or _over(one)) is not None:
             return over
         waits = f"for {one.wait_s:.0f} s"
         stopped = ", stopped" if one.state == STOPPED else ""
@@ -186,7 +202,8 @@ class Stuck:
     def _waits_for(self, one: RankState) -> Waiting | None:
         """For whom a rank waits; None if it does not wait in MPI, or has just made progress."""
         note = one.note
-        if one.state == ENDED or not one.idle_s or note.stage in (FINALIZED, NOT_NOTED, BEGINNING):
+        over = note.stage in (FINALIZED, NOT_NOTED, BEGINNING) or one.state == ENDED
+        if over or not one.idle_s or note.communicators is None:
             return None
         others = frozenset(range(note.ranks)) - {note.rank}
         if note.stage == FINALIZING:
@@ -261,11 +278,12 @@ class Stuck:
     def _begun(self, rank: int, comm: Communicator) -> int | None:
         """How many collective calls a rank has begun in a communicator; None if it no longer lists that one.
 
-        A rank that is not here may not have begun this one.
+        A rank that has not come, or does not answer, may not have begun this one.
         """
-        if rank not in self._ranks:
+        comms = self._ranks[rank].note.communicators if rank in self._ranks else None
+        if comms is None:
             return -1
-        same = self._ranks[rank].note.communicators.get(comm.id)
+        same = comms.get(comm.id)
         return same.collectives if same else None
 
     def _not_begun(self) -> str:
@@ -273,10 +291,10 @@ class Stuck:
         waiting = sorted(rank for rank, one in self._ranks.items() if one.note.stage == BEGINNING)
         if not (waiting and self._absent):
             return ""
-        verb = "has" if len(self._absent) == 1 else "have"
-        return (
-            f"{_ranks(self._absent)} {verb} not come to MPI_Init on this host, where {_ranks(waiting)} wait"
-        )
+        alone = len(self._absent) == 1
+        has, them = ("has", "it") if alone else ("have", "them")
+        verb = "waits" if len(waiting) == 1 else "wait"
+        return f"{_ranks(self._absent)} {has} not come: {_ranks(waiting)} {verb} for {them} in MPI_Init"
 
     def _spawning(self) -> str:
         """Ranks that wait for processes that they start, of which none has come to MPI_Init."""
@@ -324,6 +342,20 @@ class Stuck:
                 return f"collective calls differ {_on(comms[place[0]])}: {', '.join(texts)}"
         return ""
 
+    def _unreachable(self) -> str:
+        """A host that does not answer, and has ranks that others wait for."""
+        waiters = self._waiters()
+        for host in sorted({one.host for one in self._ranks.values() if one.state == SILENT}):
+            there = sorted(
+                rank for rank, one in self._ranks.items() if (one.host, one.state) == (host, SILENT)
+            )
+            waiting = sorted({other for rank in there for other in waiters.get(rank, ())} - {*there})
+            if waiting:
+                verb = "waits" if len(waiting) == 1 else "wait"
+                doing = self._doing(waiting[0])
+                return f"host {host} does not answer: {_ranks(waiting)} {verb} for {_ranks(there)} {doing}"
+        return ""
+
     def _waiters(self) -> dict[int, list[int]]:
         """For each rank those that must wait for it."""
         waiters = dict[int, list[int]]()
@@ -339,6 +371,7 @@ class Stuck:
         outside = [rank for rank in waiters if self._waiting[rank] is None and self._ranks[rank].idle_s]
         notes = {rank: self._ranks[rank].note for rank in outside}
         outside = [rank for rank in outside if notes[rank].stage != NOT_NOTED and not notes[rank].shared]
+        outside = [rank for rank in outside if self._ranks[rank].state != SILENT]
         missing = outside or [rank for rank in waiters if _polls(self._ranks[rank])]
         return "; ".join(self._told_missing(rank, waiters[rank]) for rank in sorted(missing)[:4])
 
@@ -425,10 +458,19 @@ class Stuck:
         return f"in MPI_{calls[0].name}{on}"
 
 
+def _unseen(one: RankState) -> str:
+    """What is said of a rank that has ended or does not answer; "" for others."""
+    if one.state == ENDED:
+        return "ended without MPI_Finalize" if one.note.stage < FINALIZED else "ended"
+    if one.state == SILENT:
+        return f"its host does not answer for {one.idle_s:.0f} s"
+    if one.state == STOPPED and one.note.communicators is None:
+        return f"stopped for {one.idle_s:.0f} s"
+    return ""
+
+
 def _over(one: RankState) -> str | None:
     """What a rank does that is not in a call, nor without one for long; None for others."""
-    if one.state == ENDED:
-        return "ended" if one.note.stage == FINALIZED else "ended without MPI_Finalize"
     if one.note.stage == FINALIZED:
         return "has left MPI_Finalize"
     if one.note.stage == NOT_NOTED:
@@ -446,10 +488,10 @@ def _last(note: RankNote) -> CallNote | None:
     return thread.call if thread else None
 
 
-def _threads(note: RankNote) -> Sequence[Thread]:
+def _threads(one: RankState) -> Sequence[Thread]:
     """The threads of a rank that its line is about: those that are in MPI, or else the main one."""
-    within = [thread.thread for thread in note.threads if thread.within]
-    return [Thread.of(note.pid, number) for number in within or [note.pid]]
+    within = [thread.thread for thread in one.note.threads if thread.within]
+    return [Thread.of(one.pid_here, number) for number in within or [one.pid_here]]
 
 
 def _name(note: RankNote) -> str:

@@ -379,7 +379,7 @@ def _pass_on(
     while child.poll() is None and not lookout.look(time.monotonic()):
         if ending and time.monotonic() > until_s:
             ending = None
-        came = signal.sigtimedwait(signals, AGAIN_S)
+        came = signal.sigtimedwait(signals, min(AGAIN_S, lookout.pause_s))
         if came is None:
             if ending:
                 handle.send(ending)
@@ -388,12 +388,13 @@ def _pass_on(
             signum = signal.Signals(came.si_signo)
             asks = signum == signal.SIGUSR1 and came.si_code in FROM_A_PROCESS
             if asks:
-                lookout.report("where the ranks are:")
+                lookout.ask("where the ranks are:", time.monotonic())
             if came.si_code in FROM_A_PROCESS and (not asks or lookout.watch.withstand(signum, child.pid)):
                 handle.send(signum)
             if signum in ENDING and time.monotonic() < until_s and _may_lose_signals(command):
                 ending = signum
     handle.close()
+    lookout.finish()
     return child.returncode is not None
 
 

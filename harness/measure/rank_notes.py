@@ -1,15 +1,12 @@
 """What ranks of MPI programs note of themselves while they run, as they have left it in memory.
 
-``workloads/native/whereabouts.h`` has the layout. A rank passes on a descriptor of its memory with its
-registration; it is read by ``pread``, so that nothing that happens to it can kill the reader.
+``workloads/native/whereabouts.h`` has the layout.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,7 +52,7 @@ class _Started(ctypes.Structure):
     _fields_ = [("handle", ctypes.c_uint64), ("subject", _Subject)]
 
 
-class _Page(ctypes.Structure):
+class _Head(ctypes.Structure):
     _fields_ = [
         ("magic", ctypes.c_char * 8),
         ("job", ctypes.c_uint64),
@@ -64,13 +61,24 @@ class _Page(ctypes.Structure):
             for name in ("version", "bytes", "pid", "rank", "ranks", "stage", "calls", "members_used")
         ),
         ("places", _Place * PLACES),
+    ]
+
+
+class _Page(_Head):
+    _fields_ = [
         ("communicators", _Communicator * COMMUNICATORS),
         ("started", _Started * STARTED),
         ("members", ctypes.c_int32 * MEMBERS),
     ]
 
 
-HEAD_BYTES = _Page.communicators.offset
+HEAD_BYTES = ctypes.sizeof(_Head)
+"""The bytes of what a rank counts, and of the calls in which its threads are."""
+
+NOTES_BYTES = ctypes.sizeof(_Page)
+"""The bytes of all that it notes; behind them are the names of calls."""
+
+MOST_NAMES_BYTES = 4096 * NAME_BYTES
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,8 @@ class ThreadNote:
 class RankNote:
     """What a rank does.
 
-    Until MPI is initialized ``rank`` and ``ranks`` are what its launcher says, or -1.
+    Until MPI is initialized ``rank`` and ``ranks`` are what its launcher says, or -1. ``communicators`` is
+    None if only its calls are known.
     """
 
     pid: int
@@ -144,78 +153,89 @@ class RankNote:
     ranks: int
     stage: int
     threads: tuple[ThreadNote, ...]
-    communicators: Mapping[int, Communicator]  # by their ids
+    communicators: Mapping[int, Communicator] | None  # by their ids
     shared: bool = False  # it has more threads than places
 
 
 class Counters(NamedTuple):
-    """The stage of a rank, its calls that ended with something done, those begun; the ranks of its job."""
+    """How far a rank has come: calls with something done, calls begun, and how many ranks its job has."""
 
     stage: int
     progressed: int
     entered: int
     ranks: int
 
-
-class RankMemory:
-    """The memory of a rank, by a descriptor that this object owns.
-
-    ``job`` is a number that the ranks of a job have in common.
-    """
-
-    def __init__(self, descriptor: int, pid: int = 0) -> None:
-        """``pid`` is the rank's as seen from here; 0: as it sees itself."""
-        self._descriptor = descriptor
-        head = self._page(HEAD_BYTES)
-        self.pid, self.job = pid or head.pid, head.job
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-    def _page(self, size: int) -> _Page:
-        """Its first bytes; zeros where it has none."""
-        data = b""
-        with suppress(OSError):
-            data = os.pread(self._descriptor, size, 0)
-        return _Page.from_buffer_copy(data.ljust(ctypes.sizeof(_Page), b"\0"))
-
-    def counters(self) -> Counters:
-        """What it counts now."""
-        head = self._page(HEAD_BYTES)
-        progressed = sum(one.progressed for one in head.places)
-        entered = sum(one.entered for one in head.places)
-        return Counters(head.stage, progressed, entered, head.ranks)
-
-    def read(self) -> RankNote | None:
-        """What the rank notes now; None if the memory is none of ours."""
-        page = self._page(ctypes.sizeof(_Page))
-        if page.magic != MAGIC or page.version != VERSION:
-            return None
-        names = _names(self._descriptor, page.calls)
-        comms = {
-            place: _communicator(page, one, names) for place, one in enumerate(page.communicators) if one.used
-        }
-        started = {one.handle: one.subject for one in page.started if one.handle}
-        threads = tuple(_threads(page, names, comms, started))
-        by_id = {one.id: one for one in comms.values() if one.id}
-        shared = any(place.thread == SHARED for place in page.places)
-        return RankNote(self.pid, page.rank, page.ranks, page.stage, threads, by_id, shared)
-
-    def behind_names(self) -> tuple[int, int, list[str], bytes]:
-        """The rank and how many its job has, the names of its calls, and what follows them in its memory."""
-        page = self._page(ctypes.sizeof(_Page))
-        if page.magic != MAGIC or page.version != VERSION:
-            return -1, 0, [], b""
-        at, data = ctypes.sizeof(_Page) + page.calls * NAME_BYTES, b""
-        with suppress(OSError):
-            data = os.pread(self._descriptor, max(0, page.bytes - at), at)
-        return page.rank, page.ranks, _names(self._descriptor, page.calls), data
+    @classmethod
+    def of(cls, page: bytes) -> Counters:
+        """What a rank counts, by the first HEAD_BYTES of its memory."""
+        first = _head(page)
+        progressed = sum(one.progressed for one in first.places)
+        entered = sum(one.entered for one in first.places)
+        return cls(first.stage, progressed, entered, first.ranks)
 
 
-def _names(descriptor: int, count: int) -> list[str]:
-    data = b""
-    with suppress(OSError):
-        data = os.pread(descriptor, min(max(count, 0), 4096) * NAME_BYTES, ctypes.sizeof(_Page))
+class Identity(NamedTuple):
+    """The process of a rank as it sees itself, and a number that the ranks of its job have in common."""
+
+    pid: int
+    job: int
+
+    @classmethod
+    def of(cls, page: bytes) -> Identity:
+        """Who a rank is, by the first HEAD_BYTES of its memory."""
+        first = _head(page)
+        return cls(first.pid, first.job)
+
+
+def whole_bytes(page: bytes) -> int:
+    """How many bytes the memory of a rank has, with what is behind the names."""
+    return int(_head(page).bytes)
+
+
+def names_bytes(page: bytes) -> int:
+    """How many bytes the names of calls have behind the notes."""
+    return min(max(int(_head(page).calls) * NAME_BYTES, 0), MOST_NAMES_BYTES)
+
+
+def _head(data: bytes) -> _Head:
+    return _Head.from_buffer_copy(data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0"))
+
+
+def _page(data: bytes) -> _Page:
+    """The notes that begin with these bytes; zeros follow."""
+    return _Page.from_buffer_copy(data[:NOTES_BYTES].ljust(NOTES_BYTES, b"\0"))
+
+
+def note(notes: bytes, texts: bytes, pid: int) -> RankNote | None:
+    """What a rank notes, by the bytes of its memory; None if they are no rank's."""
+    page, of_calls = _page(notes), names(texts)
+    if page.magic != MAGIC or page.version != VERSION:
+        return None
+    comms = {
+        place: _communicator(page, one, of_calls) for place, one in enumerate(page.communicators) if one.used
+    }
+    started = {one.handle: one.subject for one in page.started if one.handle}
+    by_id = {one.id: one for one in comms.values() if one.id}
+    return _rank_note(page, pid, tuple(_threads(page, of_calls, comms, started)), by_id)
+
+
+def head_note(first: bytes, texts: bytes, pid: int) -> RankNote | None:
+    """The same by the first HEAD_BYTES alone: without communicators and requests."""
+    page = _head(first)
+    if page.magic != MAGIC or page.version != VERSION:
+        return None
+    return _rank_note(page, pid, tuple(_threads(page, names(texts), {}, {})), None)
+
+
+def _rank_note(
+    page: _Head, pid: int, threads: tuple[ThreadNote, ...], comms: Mapping[int, Communicator] | None
+) -> RankNote:
+    shared = any(place.thread == SHARED for place in page.places)
+    return RankNote(pid, page.rank, page.ranks, page.stage, threads, comms, shared)
+
+
+def names(data: bytes) -> list[str]:
+    """The names of calls, by their bytes."""
     texts = (data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES))
     return [text.rstrip(b"\0").decode(errors="replace") for text in texts]
 
@@ -250,7 +270,7 @@ _KINDS = calls.kinds()
 
 
 def _threads(
-    page: _Page, names: list[str], comms: Mapping[int, Communicator], started: Mapping[int, _Subject]
+    page: _Head, names: list[str], comms: Mapping[int, Communicator], started: Mapping[int, _Subject]
 ) -> Iterator[ThreadNote]:
     for place in page.places:
         if place.thread <= 0:  # unused, or of several threads

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.measure.rank_notes import named
 
 if TYPE_CHECKING:
-    from harness.measure.rank_notes import RankMemory
+    from harness.measure.rank_sight import Rank
 
 CALLS, AWAITED, ARRIVALS = 1024, 1024, 4096
 
@@ -99,9 +99,9 @@ class RankProfile:
         return sum(one.within_ns for one in self.in_call.values())
 
 
-def profile_of(memory: RankMemory) -> RankProfile | None:
+def profile_of(rank: Rank) -> RankProfile | None:
     """The profile of a rank; None if it keeps none, or MPI was not initialized."""
-    rank, ranks, names, data = memory.behind_names()
+    own, ranks, names, data = rank.behind_names()
     if len(data) < ctypes.sizeof(_Profile):
         return None
     page = _Profile.from_buffer_copy(data)
@@ -125,4 +125,4 @@ def profile_of(memory: RankMemory) -> RankProfile | None:
     ]
     elapsed_ns = max(0, page.until_ns - page.begin_ns)
     outside_ns = max(0, elapsed_ns - page.within_ns)
-    return RankProfile(rank, ranks, elapsed_ns, outside_ns, in_call, awaited_ns, arrivals)
+    return RankProfile(own, ranks, elapsed_ns, outside_ns, in_call, awaited_ns, arrivals)

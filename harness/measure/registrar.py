@@ -288,11 +288,13 @@ class Registrar:
     def _hear(self, one: socket.socket, line: bytes) -> bool:
         """One line of a process; returns whether it makes sense."""
         words, now_s = line.decode(errors="replace").split(" "), time.monotonic()
+        if len(words) == 3 and words[0] == self._key:
+            return self._let_answer(one, host=words[2])
         if len(words) == 2 and words[0] == self._key:
             self._strangers.pop(one, None)
             self._roll.announce(one, words[1], now_s)
             if self._watch is not None and one in self._passed:
-                self._watch.add(self._passed.pop(one), _pid_of(one))
+                self._watch_memory(self._watch, self._passed.pop(one), _pid_of(one))
             return True
         try:
             rank, size = map(int, words)
@@ -300,6 +302,26 @@ class Registrar:
         except (KeyError, ValueError):
             return False
         return True
+
+    def _watch_memory(self, watch: RankWatch, descriptor: int, pid: int) -> None:
+        from harness.measure.local_rank import LocalRank  # noqa: PLC0415 - not needed without ranks
+
+        rank = LocalRank(descriptor, pid)
+        if not watch.add(rank):
+            rank.close()
+
+    def _let_answer(self, one: socket.socket, host: str) -> bool:
+        """By this line a rank will answer the questions of the watch; returns False: it is no line to us."""
+        from harness.measure.remote_rank import REFUSED, RemoteRank  # noqa: PLC0415 - rarely needed
+
+        if self._watch is None:
+            with suppress(OSError):
+                one.send(REFUSED)
+            return False
+        rank = RemoteRank(one.dup(), host)
+        if not self._watch.add(rank):
+            rank.refuse()
+        return False
 
     def _close_passed(self, one: socket.socket) -> None:
         if (descriptor := self._passed.pop(one, None)) is not None:

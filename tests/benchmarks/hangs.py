@@ -1,10 +1,11 @@
 """Which hangs ``lockstep exec --stuck`` recognises, with each MPI that is here.
 
-    python -P tests/benchmarks/hangs.py [--mpi mpiexec] [--mpi /opt/openmpi/bin/mpirun] [--rounds 3]
+    python -P tests/benchmarks/hangs.py [--mpi mpiexec] [--mpi mpirun.openmpi] [--rounds 3] [--hosts 2]
 
 Lets four ranks of ``tests/support/native/hangs.c`` hang in each way, those of ``hangs.f90`` and ``hangs.py``
 in some, and compares what is said of them with the right verdict. ``--mpi`` names a launcher of an MPI, whose
-compiler wrapper lies next to it; without one, the usual names are tried. Prints a row for each kind of hang:
+compiler wrapper lies next to it; without one, the usual names are tried. With ``--hosts 2`` the ranks are on
+two emulated hosts, and ``exec`` on a third. Prints a row for each kind of hang:
 right, "no conclusion", wrong or not reported; and how long after the time of ``--stuck`` it was reported,
 and the command had ended. Exits with 1 if any verdict is wrong.
 """
@@ -15,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import PROGRAMS, compiled, headed, parsed, tabled
-from hangs import LANGUAGES, RANKS, hang
+from hangs import LANGUAGES, RANKS, hang, started
+from netns_cluster import cluster
 
 from coordinator.host.launchers import launcher_at
 from workloads import native
@@ -48,6 +51,25 @@ def program(launcher, folder, source):
         return None
 
 
+@contextmanager
+def places(hosts, launcher):
+    """How a command starts, and the words by which its launcher spreads ranks over so many emulated hosts."""
+    kind = launcher_at(launcher).kind
+    if hosts == 1:
+        yield started, UNBOUND[kind]
+        return
+    with cluster(hosts) as emulated:
+        shell = str(emulated.root / "ssh")
+        emulated.environment |= {"OMPI_MCA_plm_rsh_agent": shell, "PRTE_MCA_plm_ssh_agent": shell}
+        emulated.environment |= {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
+        each = RANKS // hosts
+        if kind == "openmpi":
+            where = ["--host", ",".join(f"{host}:{each}" for host in emulated.hosts)]
+        else:
+            where = ["-ppn", str(each), "-hosts", ",".join(emulated.hosts)]
+        yield emulated.start, (*UNBOUND[kind], *where)
+
+
 def version(launcher):
     known = launcher_at(launcher)
     return f"{known.kind} {known.version}"
@@ -63,7 +85,7 @@ def cell(ones):
 def main():
     mpis = {"action": "append", "metavar": "LAUNCHER"}
     kinds = {"action": "append", "metavar": "KIND", "help": "only these kinds of hangs"}
-    options = parsed(__doc__, mpi=mpis, kind=kinds, seconds=3, rounds=1)
+    options = parsed(__doc__, mpi=mpis, kind=kinds, seconds=3, rounds=1, hosts=1)
     launchers = options.mpi or [name for name in USUAL if shutil.which(name)]
     os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     counts = Counter[str]()
@@ -80,9 +102,11 @@ def main():
                     if words[launcher] is None:
                         cells.append("-")
                         continue
-                    command = [launcher, *UNBOUND[launcher_at(launcher).kind], "-n", str(RANKS)]
-                    command += map(str, words[launcher])
-                    ones = [hang(kind, command, folder, options.seconds) for _ in range(options.rounds)]
+                    ones = []
+                    for _ in range(options.rounds):
+                        with places(options.hosts, launcher) as (start, where):
+                            command = [launcher, *where, "-n", str(RANKS), *map(str, words[launcher])]
+                            ones.append(hang(kind, command, folder, options.seconds, start=start))
                     counts.update(one.judgement.partition(":")[0] for one in ones)
                     cells.append(cell(ones))
                 tabled(f"{kind} ({source})", *cells)

@@ -29,7 +29,7 @@ VERDICTS = {
     "half": "^rank 0 is missing: rank 2 waits for it in MPI_Allreduce on a communicator of 2 [^;]*$",
     "fence": "ranks 0, 3 wait for each other: rank 0 for rank 3 in MPI_Win_fence",
     "iprobe": f"rank 3 is missing: ranks 0-2 wait for it {COLLECTIVE}",
-    "init": "rank 3 has not come to MPI_Init on this host, where ranks 0-2 wait",
+    "init": "rank 3 has not come: ranks 0-2 wait for it in MPI_Init",
     "threads": "ranks 0, 3 wait for each other: ",
     "finalize": "rank 0 is in MPI_Finalize, and rank 1 waits for it in MPI_Recv",
     "grid": "ranks 0, 3 wait for each other: rank 0 for rank 3 in MPI_Allreduce",
@@ -114,13 +114,17 @@ def _first_s(lines, text):
     return next((time_s for time_s, line in lines if text in line), None)
 
 
-def hang(kind, command, folder, seconds=5, words=()):
+def started(argv):
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def hang(kind, command, folder, seconds=5, words=(), start=started):
     """Let the ranks of a command, whose last word is a program, hang in this way, and have them reported."""
     file = folder / f"{kind}.json"
     before = [*LOCKSTEP, "exec", "--stuck", str(seconds), "--stuck-report", file, *words, "--"]
     whole = [*before, *command, kind, folder / f"{kind}.lock"]
     output, errors = list[tuple[float, str]](), list[tuple[float, str]]()
-    with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with start([str(word) for word in whole]) as process:
         readers = [
             threading.Thread(target=_read, args=(process.stdout, output)),
             threading.Thread(target=_read, args=(process.stderr, errors)),

@@ -55,8 +55,8 @@ HERE = Path(__file__).parent
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11", "-Wall", "-Wextra")
 PRELOAD = ("-fno-builtin-dlsym", "-foptimize-sibling-calls", "-Wl,-z,nopack-relative-relocs")
 """Flags for ``preload``: it must work in old containers, and its dlsym must end in a jump."""
-WRAPPERS = ("-fexceptions",)
-"""Flags for ``wrappers``: exceptions of C++ may pass it, and stop what has begun."""
+WRAPPERS = ("-fexceptions", "-pthread")
+"""Flags for ``wrappers``: exceptions of C++ may pass it, and stop what has begun; it has a thread."""
 OPERATIONS = "LOCKSTEP_OPERATIONS"  # names the directory for recordings
 
 COMPILERS = re.compile("PATH$|CPATH$|C_INCLUDE_PATH$|GCC_|COMPILER_PATH$|MPICH_|OMPI_|OPAL_|I_MPI_|MPICC")

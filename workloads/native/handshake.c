@@ -18,7 +18,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "answers.h"
 #include "profile.h"
+#include "whereabouts.h"
 
 #define PATIENCE_MS 1000 /* for a connection with another host, which may not be reached at all */
 #define QUEUE_S 10       /* and for one on this host: there many may come at once */
@@ -179,6 +181,8 @@ static int announce(void)
         name_world(name, sizeof name);
         if (here && notes < 0)
             notes = whereabouts_open(name, profile_bytes());
+        if (line >= 0 && !here && notes < 0 && whereabouts_keep(name))
+            answers_begin(line, key, name);
         snprintf(text, sizeof text, "%s %s\n", key, name);
         if (line >= 0)
             tell_and_pass(text, here ? notes : -1);

@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "answers.h"
+
 #define VERSION 1
 
 _Static_assert(sizeof(struct subject) == 32, "harness/measure/rank_notes.py says so");
@@ -37,6 +39,11 @@ uint64_t mixed(uint64_t one, uint64_t other)
     return (both ^ both >> 29) | 1;
 }
 
+static size_t whole_bytes(void)
+{
+    return sizeof *whereabouts + (size_t)noted_count * NAME_BYTES;
+}
+
 /* What the launcher says before MPI does; -1: nothing. */
 static int32_t told(const char *const variables[], size_t count)
 {
@@ -54,23 +61,12 @@ void *whereabouts_more(void)
     return more_memory;
 }
 
-int whereabouts_open(const char *job, size_t more)
+/* Note what is there from now on in this memory, all of whose bytes are zero. */
+static void note_in(struct whereabouts *made, const char *job, size_t bytes)
 {
     static const char *const ranks[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
     static const char *const sizes[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"};
 
-    size_t noted = sizeof *whereabouts + (size_t)noted_count * NAME_BYTES;
-    size_t bytes = noted + more;
-    int file = memfd_create("lockstep-whereabouts", MFD_CLOEXEC);
-    struct whereabouts *made = MAP_FAILED;
-
-    if (file >= 0 && ftruncate(file, (off_t)bytes) == 0)
-        made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (made == MAP_FAILED) {
-        if (file >= 0)
-            close(file);
-        return -1;
-    }
     made->version = VERSION;
     for (const char *at = job; *at; at++)
         made->job = mixed(made->job, (uint64_t)(unsigned char)*at);
@@ -83,9 +79,34 @@ int whereabouts_open(const char *job, size_t more)
         strncpy(made->names + number * NAME_BYTES, noted_calls[number], NAME_BYTES - 1);
     memcpy(made->magic, "LOCKSTEP", sizeof made->magic);
     whereabouts = made;
+}
+
+int whereabouts_open(const char *job, size_t more)
+{
+    size_t bytes = whole_bytes() + more;
+    int file = memfd_create("lockstep-whereabouts", MFD_CLOEXEC);
+    struct whereabouts *made = MAP_FAILED;
+
+    if (file >= 0 && ftruncate(file, (off_t)bytes) == 0)
+        made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (made == MAP_FAILED) {
+        if (file >= 0)
+            close(file);
+        return -1;
+    }
+    note_in(made, job, bytes);
     if (more > 0)
-        more_memory = (char *)made + noted;
+        more_memory = (char *)made + whole_bytes();
     return file;
+}
+
+int whereabouts_keep(const char *job)
+{
+    struct whereabouts *made = whereabouts == &nowhere ? calloc(1, whole_bytes()) : NULL;
+
+    if (made != NULL)
+        note_in(made, job, whole_bytes());
+    return whereabouts != &nowhere;
 }
 
 void whereabouts_begin(int rank, int ranks, enum stage stage)
@@ -159,8 +180,11 @@ void whereabouts_forget(int listed)
 
 void note_stage(enum stage stage)
 {
-    if (whereabouts->pid == getpid())
-        __atomic_store_n(&whereabouts->stage, stage, __ATOMIC_RELEASE);
+    if (whereabouts->pid != getpid())
+        return;
+    __atomic_store_n(&whereabouts->stage, stage, __ATOMIC_RELEASE);
+    if (stage == FINALIZED)
+        answers_end();
 }
 
 struct started *start_of(uint64_t handle)

@@ -1,6 +1,7 @@
 /* What the threads of a rank do in MPI, in memory that lockstep reads when somebody asks where the ranks are.
-   The rank makes the memory before it initializes MPI, and passes it on with its registration (handshake.c). A call
-   costs it some stores in a line of the cache that nobody else reads meanwhile. */
+   The rank makes the memory before it initializes MPI, and passes it on with its registration (handshake.c), or
+   answers questions about it where that cannot be done (answers.c). A call costs it some stores in a line of the cache
+   that nobody else reads meanwhile. */
 #ifndef LOCKSTEP_WHEREABOUTS_H
 #define LOCKSTEP_WHEREABOUTS_H
 
@@ -69,6 +70,9 @@ extern const int noted_count;
 /* Make the memory of a rank of a job, and more behind it. Returns a descriptor of it for lockstep, or -1. */
 int whereabouts_open(const char *job, size_t more);
 void *whereabouts_more(void); /* NULL: there is none */
+
+/* Make it for this process alone, which tells lockstep what it holds (answers.c). Returns whether there is room. */
+int whereabouts_keep(const char *job);
 
 /* MPI is initialized. */
 void whereabouts_begin(int rank, int ranks, enum stage stage);

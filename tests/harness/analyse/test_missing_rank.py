@@ -20,7 +20,8 @@ from harness.measure.rank_notes import (
     RankNote,
     ThreadNote,
 )
-from harness.measure.rank_watch import ASLEEP, ENDED, JobState, RankState
+from harness.measure.rank_sight import ASLEEP, ENDED, SILENT, STOPPED
+from harness.measure.rank_watch import JobState, RankState
 from harness.measure.stacks import Frame, Stack, Stacks
 from workloads.native.calls import kinds
 from workloads.validation import InputError
@@ -48,12 +49,14 @@ def rank(
     begun=1,
     wait_s=None,
     whole=False,
+    host="a",
 ):
     """A rank that is in a call of MPI, or without one outside of MPI."""
     last = inside or call("Send", collectives, to=0)
     threads = (ThreadNote(100 + number, inside is not None, 5, last, tuple(pending), whole),)
     note = RankNote(100 + number, number, SIZE, stage, threads, {7: world(collectives)})
-    return RankState(note, idle_s, state, 0.0, "read(0)", begun, idle_s if wait_s is None else wait_s)
+    waits_s = idle_s if wait_s is None else wait_s
+    return RankState(note, host, note.pid, idle_s, state, 0.0, "read(0)", begun, waits_s)
 
 
 def in_barrier(number, collectives=3, **more):
@@ -266,6 +269,50 @@ def test_a_finalize_to_which_all_have_come_is_told_from_one_where_a_rank_is_miss
     assert verdict(*ends[:3]) == NO_CONCLUSION  # the other one is not here
 
 
+def late(number, state):
+    """A rank on host b that does not answer, so that only its last call is known."""
+    one = rank(number, state=state, host="b")
+    return replace(one, pid_here=0, note=replace(one.note, communicators=None))
+
+
+def test_ranks_of_a_host_that_does_not_answer_are_named_and_their_job_goes_on():
+    job = Stuck(JobState((in_barrier(0), in_barrier(1), late(2, SILENT), late(3, SILENT))))
+    assert job.since(5) and not job.whole
+    report = job.report()
+    assert report.lines == (
+        "ranks 0-1: in MPI_Barrier on MPI_COMM_WORLD, for 9 s",
+        "ranks 2-3: its host does not answer for 9 s",
+        "hosts: ranks 0-1 on a; ranks 2-3 on b",
+    )
+    waits = "ranks 0-1 wait for ranks 2-3 in MPI_Barrier on MPI_COMM_WORLD"
+    assert report.verdict == f"host b does not answer: {waits}"
+    assert [one["host"] for one in report.document["ranks"]] == ["a", "a", "b", "b"]
+    assert sorted(report.threads) == [0, 1]  # what has their numbers here are other processes
+
+
+def test_a_stopped_rank_on_another_host_is_missing_whatever_it_has_begun():
+    job = Stuck(JobState((*(in_barrier(number) for number in range(3)), late(3, STOPPED))))
+    assert job.since(5) and job.whole
+    report = job.report()
+    assert "rank 3: stopped for 9 s" in report.lines
+    assert report.verdict.startswith("rank 3 is missing: ranks 0-2 wait for it in MPI_Barrier")
+
+
+def test_a_report_waits_for_answers_and_not_for_ever():
+    watch, told = OneJob(in_barrier(0), rank(1)), []
+    answered = [False]
+    watch.have_answered = lambda: answered[0]
+    lookout = Lookout(watch, told.append, 0.0)
+    lookout.ask("where the ranks are:", 10.0)
+    assert [lookout.look(10.0 + step) for step in (0.1, 0.3, 1.0)] == [False] * 3 and not told
+    answered[0] = True
+    lookout.look(11.1)
+    assert len(told) == 1
+    lookout.ask("again:", 20.0)
+    lookout.finish()
+    assert len(told) == 2
+
+
 class OneJob:
     """A watch whose job changes by hand."""
 
@@ -274,6 +321,12 @@ class OneJob:
 
     def sample(self, now_s):
         pass
+
+    def ask(self):
+        pass
+
+    def have_answered(self):
+        return True
 
     def longest_idle_s(self):
         return max(one.idle_s for one in self.ranks)
@@ -375,7 +428,7 @@ def test_only_so_many_stacks_are_read_for_all_jobs_together():
 
 
 def moved(one, pids):
-    return replace(one, note=replace(one.note, pid=one.note.pid + pids))
+    return replace(one, pid_here=one.pid_here + pids)
 
 
 def test_the_first_of_several_reports_says_why_there_are_no_stacks():
@@ -406,11 +459,13 @@ def test_a_lookout_knows_why_the_command_was_ended():
     assert lookout.fault.verdict.startswith("rank 1 is missing: rank 0 waits for it")
     assert lookout.fault.text.startswith("no progress for 5 s; the command is ended:\n  ranks 1-3: ")
     lookout = Lookout(OneJob(rank(0)), lambda text: None, 0.0, timeout_s=3)
-    assert lookout.look(5)
+    assert not lookout.look(5)
+    assert lookout.look(6)
     assert lookout.fault.verdict == "the command has not ended within 3 s, and is ended"
 
 
 def test_a_report_that_was_asked_for_is_no_fault():
     lookout = Lookout(OneJob(in_barrier(0), rank(1)), lambda text: None, 0.0)
-    lookout.report("where the ranks are:")
+    lookout.ask("where the ranks are:", 1.0)
+    lookout.look(2.0)
     assert (lookout.fault, len(lookout.reports)) == (None, 1)

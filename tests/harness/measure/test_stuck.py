@@ -368,6 +368,57 @@ def test_many_ranks_on_few_processors_are_watched_and_ended(compiled):
     assert "ranks 0, 63 wait for each other" in result.stderr
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_ranks_that_a_script_starts_as_another_user_are_watched(compiled, monkeypatch):
+    """Their library is where they can read it."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        monkeypatch.setenv("XDG_CACHE_HOME", name)
+        monkeypatch.setenv("HOME", name)
+        made = native.library(wrapper("openmpi"))
+        cache = (folder, made.preload.parent.parent, made.preload.parent)
+        program = shutil.copy(compiled("openmpi", "hangs.c", "-pthread"), name)
+        ranks_of_user = f"mpirun.openmpi --oversubscribe --bind-to none -n 3 {program} tag"
+        user = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+        places = f"env -C {name} HOME={name} TMPDIR={name}"
+        opened = shlex.join(["chmod", "755", *map(str, cache)])  # a command of ours closes its cache again
+        script = f"{opened}; chmod 1777 {name}; {user} {places} {ranks_of_user}"
+        result = two_phase(["sh", "-c", script], "--stuck", "4", "--mpicc", str(wrapper("openmpi")))
+    assert result.returncode == 124
+    assert "ranks 0-1 wait for each other" in result.stderr
+
+
+def elsewhere(hosts, compiled, kind, *options):
+    """A job of four ranks on two hosts that hangs: started on a third."""
+    places = ["mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "2", "-n", str(RANKS)]
+    command = [*places, compiled("here", "hangs.c", "-pthread"), kind]
+    return hosts.start([*LOCKSTEP, "exec", *options, "--", *command])
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [("read", r"rank 3: not in MPI .* asleep in read\(\d+\)"), ("stopped", r"rank 3: stopped for \d+ s")],
+)
+def test_ranks_on_other_hosts_are_asked_and_their_job_is_ended(hosts, compiled, kind, line):
+    _, said = elsewhere(hosts, compiled, kind, "--stuck", "5").communicate(timeout=120)
+    assert "hosts: ranks 0-1 on node1; ranks 2-3 on node2\n" in said
+    assert re.search(VERDICTS[kind], said) and re.search(line, said)
+    assert "no progress for 5 s; the command is ended:" in said
+    assert eventually(lambda: hosts.as_new)
+
+
+def test_a_host_that_does_not_answer_is_named_and_ends_nothing(hosts, compiled):
+    process = elsewhere(hosts, compiled, "read", "--stuck", "12", "--timeout", "40")
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(2)  # all have answered once
+    hosts.nodes[1].plug(on=False)
+    _, said = process.communicate(timeout=120)
+    hosts.nodes[1].plug(on=True)
+    assert "no progress for 12 s:" in said
+    assert "host node2 does not answer: ranks 0-1 wait for " in said
+    assert "the command has not ended within 40 s" in said
+
+
 def test_a_time_limit_holds_without_ranks():
     result = two_phase(["sh", "-c", "setsid sleep 60 & sleep 60"], "--timeout", "1")
     assert result.returncode == 124

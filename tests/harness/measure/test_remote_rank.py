@@ -1,0 +1,232 @@
+"""Ranks that answer over TCP: what is seen of them, and that nothing that they do hinders who asks."""
+
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from native_programs import LOCKSTEP, wrapper
+from runs import eventually
+
+from harness.measure import rank_notes
+from harness.measure.rank_notes import FINALIZED, RUNNING, Counters
+from harness.measure.rank_sight import ASLEEP, ENDED, SILENT, STOPPED, Sight
+from harness.measure.rank_watch import RankWatch
+from harness.measure.registrar import Registrar
+from harness.measure.remote_rank import ANSWER_S, COUNTERS, HEADER, NOTES, REFUSED, RemoteRank
+
+STAT = b"7 (a b) S 1 7 7 0 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 4711 0 0"
+
+
+class FakeRank:
+    """The other end of the line of a rank."""
+
+    def __init__(self, line):
+        self.line = line
+        line.settimeout(20)
+        self.page = rank_notes._Page(
+            magic=b"LOCKSTEP", version=1, pid=7, job=5, ranks=4, stage=RUNNING, calls=1
+        )
+        self.page.places[0].thread = 7
+        self.page.communicators[0].used = 2
+        self.page.communicators[0].id = 9
+
+    def question(self):
+        return self.line.recv(1)
+
+    def answer(self, question, stat=STAT):
+        page = bytes(self.page)[: rank_notes.HEAD_BYTES if question == COUNTERS else None]
+        names = b"" if question == COUNTERS else b"Recv".ljust(rank_notes.NAME_BYTES, b"\0")
+        header = HEADER.pack(len(page), len(names), len(stat), 0, 1 << 9)
+        self.line.sendall(header + page + names + stat)
+
+
+@pytest.fixture
+def both():
+    """A rank as it is watched, and its other end."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        rank = FakeRank(stack.enter_context(socket.create_connection(listener.getsockname())))
+        watched = RemoteRank(listener.accept()[0], "b")
+        yield watched, rank
+        watched.close()
+
+
+def news(watched, now_s):
+    """What is seen next, once it has come through the network."""
+    seen = []
+    assert eventually(lambda: seen.append(watched.look(now_s)) or seen[-1])
+    return seen[-1]
+
+
+def test_a_rank_is_asked_for_all_at_once_and_then_for_its_counters(both):
+    watched, rank = both
+    assert rank.question() == NOTES
+    rank.answer(NOTES)
+    assert news(watched, 0.0) == Sight(Counters(RUNNING, 0, 0, 4), ASLEEP, 42)
+    assert (watched.process, watched.job) == (("b", 7), 5)
+    assert list(watched.note().communicators) == [9]
+    assert watched.look(0.5) is None
+    rank.page.places[0].entered = 1
+    watched.look(1.5)
+    assert rank.question() == COUNTERS
+    rank.answer(COUNTERS)
+    assert news(watched, 1.6).counters.entered == 1
+    assert watched.note().communicators is None  # it has gone on
+    assert watched.note().threads[0].call.name == "Recv"
+    watched.ask()
+    assert not watched.has_answered()
+    watched.look(1.7)
+    assert rank.question() == NOTES
+    rank.answer(NOTES)
+    assert eventually(lambda: watched.look(1.8) is not None and watched.has_answered())
+    assert list(watched.note().communicators) == [9]
+    assert watched.withstands(10) and not watched.withstands(12)
+
+
+def test_a_rank_that_does_not_answer_is_stopped_if_its_host_does(both):
+    watched, rank = both
+    rank.question()
+    rank.answer(NOTES)
+    news(watched, 0.0)
+    watched.ask()
+    watched.look(2.0)
+    assert not watched.has_answered()
+    watched.look(2.0 + ANSWER_S)
+    assert watched.has_answered()
+    assert eventually(lambda: watched.look(2.0 + ANSWER_S).state == STOPPED)
+    assert watched.note().communicators is None  # it may have gone on before
+    assert rank.question() == NOTES
+    rank.answer(NOTES)
+    assert eventually(lambda: watched.look(5.0).state == ASLEEP)
+
+
+def test_a_rank_has_ended_when_its_line_ends_or_it_has_left_mpi(both):
+    watched, rank = both
+    rank.answer(NOTES)
+    news(watched, 0.0)
+    rank.page.stage = FINALIZED
+    rank.answer(COUNTERS)  # unasked
+    assert eventually(lambda: (watched.look(0.1) or news(watched, 0.1)).state == ENDED)
+    assert watched.note().stage == FINALIZED
+    assert rank.question() == NOTES and rank.question() == b""  # its thread may end
+
+
+def test_a_rank_that_ends_before_it_has_answered_is_forgotten(both):
+    watched, rank = both
+    watch = RankWatch()
+    watch.add(watched)
+    watch.sample(0.0)
+    rank.line.close()
+    assert eventually(lambda: watch.sample(1.0) or not watch._watched)
+    assert watch.jobs() == []
+
+
+@pytest.mark.parametrize("sizes", [(8, 0, 0, 0), (1 << 30, 0, 0, 0), (900, 1 << 20, 0, 0), (900, 0, 5000, 0)])
+def test_answers_that_no_rank_gives_end_the_line(both, sizes):
+    watched, rank = both
+    rank.answer(NOTES)
+    news(watched, 0.0)
+    rank.line.sendall(HEADER.pack(*sizes, 0))
+    assert eventually(lambda: (watched.look(0.1) or news(watched, 0.1)).state == SILENT)
+    assert watched.has_answered()
+
+
+def test_time_counts_from_answer_to_answer_and_not_for_ranks_that_come_again(both):
+    watched, rank = both
+    watch = RankWatch()
+    watch.add(watched)
+    rank.answer(NOTES)
+    assert eventually(lambda: watch.sample(10.0) or watch.jobs())
+    rank.question()
+    for now_s in (10.5, 11.0, 11.5):
+        watch.sample(now_s)
+    assert watch.longest_idle_s() == 0.0
+    assert rank.question() == COUNTERS
+    rank.answer(COUNTERS)
+    assert eventually(lambda: watch.sample(12.0) or watch.longest_idle_s())
+    assert watch.longest_idle_s() == 2.0
+    ((state,),) = [job.ranks for job in watch.jobs()]
+    assert (state.host, state.idle_s) == ("b", 2.0)
+    watch.close()
+
+
+@contextmanager
+def registered(tmp_path, watch):
+    """A registrar, and what ranks get that reach it by TCP only."""
+    with Registrar(tmp_path, print, watch=watch) as registrar:
+        key, _, *rest = registrar.variables["LOCKSTEP_REGISTRAR"].split(",")
+        yield key, ",".join([key, "/nowhere", *rest])
+
+
+@pytest.mark.parametrize(("key", "watched", "told"), [(1, 1, NOTES), (1, 0, REFUSED), (0, 1, b"")])
+def test_only_ranks_with_the_key_are_asked_and_only_by_a_watch(tmp_path, key, watched, told):
+    watch = RankWatch()
+    with registered(tmp_path, watch if watched else None) as (right, where):
+        port = int(where.split(",")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+            line.sendall(f"{right if key else 'wrong'} job host\n".encode())
+            assert line.recv(1) == told
+    watch.close()
+
+
+@contextmanager
+def asked(tmp_path, compiled, kind):
+    """A rank that answers over TCP, and the watch that asks it."""
+    watch = RankWatch()
+    with registered(tmp_path, watch) as (_, where), ExitStack() as stack:
+        program = compiled("here", "asked.c")  # without a launcher, to which a descriptor leads
+        words = ["--mpicc", str(wrapper("here")), "--", "env", f"LOCKSTEP_REGISTRAR={where}", program, kind]
+        process = subprocess.Popen(
+            [*LOCKSTEP, "exec", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        stack.enter_context(process)
+        stack.callback(process.terminate)
+        assert process.stdout.readline() == "asked by 1\n"
+        yield process, watch
+        watch.close()
+
+
+def seen(watch, wanted):
+    """Whether a sample of the watch soon shows what is wanted of its only rank."""
+
+    def shows():
+        watch.sample(time.monotonic())
+        jobs = watch.jobs()
+        return bool(jobs) and wanted(jobs[0].ranks[0])
+
+    return eventually(shows)
+
+
+@pytest.mark.parametrize("kind", ["waits", "closes"])
+def test_a_rank_answers_whatever_descriptors_its_program_closes(tmp_path, compiled, kind):
+    with asked(tmp_path, compiled, kind) as (process, watch):
+        assert seen(watch, lambda one: one.note.stage == RUNNING and one.asleep_in == "read(0)")
+        process.stdin.close()
+        assert process.wait(60) == 0
+        if kind == "waits":
+            assert process.stdout.read() == "asked by 0\n"
+
+
+def test_of_a_rank_that_has_ended_no_forked_child_answers(tmp_path, compiled):
+    with asked(tmp_path, compiled, "forks") as (process, watch):
+        assert eventually(lambda: watch.sample(time.monotonic()) or not watch.jobs())
+        process.stdin.close()
+
+
+def test_a_program_that_a_rank_executes_does_not_answer(tmp_path, compiled):
+    with asked(tmp_path, compiled, "executes") as (process, watch):
+        assert eventually(lambda: watch.sample(time.monotonic()) or not watch.jobs())
+        assert process.poll() is None
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_a_process_ends_with_its_own_threads(tmp_path, compiled):
+    with asked(tmp_path, compiled, "leaves") as (process, _):
+        assert process.wait(60) == 0
