@@ -11,7 +11,7 @@ from rich.console import Console
 from harness.analyse.precision import RowPrecision
 from harness.measure import runner
 from harness.measure.measured import Measured
-from harness.measure.plan import plan
+from harness.measure.plan import key_of, plan
 from harness.measure.session import MeasurementSession, Progress, RowStatus, Tools
 from harness.report.plain import PlainWatcher
 from harness.report.progress import BarWatcher
@@ -98,6 +98,18 @@ def test_the_file_says_how_precise_and_how_often(series, run, setting, none, gan
 def test_records_of_before_count(series):
     first, _, _ = series(unsteady, "repeats=2")
     assert runs(series(unsteady, before=first)[0]) == {"none": 4, "gang": 1, "batch": 4}
+
+
+@pytest.mark.parametrize(("exceeded", "again"), [(2.0, True), (5.0, False), (6.0, False)])
+def test_what_was_stopped_earlier_than_it_would_be_now_is_tried_again(series, exceeded, again):
+    record = next(one for one in series(imitate, "repeats=1")[0] if one.kind == "policy")
+    stopped = dataclasses.replace(
+        record, conditions=dataclasses.replace(record.conditions, exceeded=exceeded)
+    )
+    experiment = load("three-jobs", settings=[*SETTINGS, "repeats=1"])
+    experiment = dataclasses.replace(experiment, timeout_factor=5.0)
+    (task,) = (task for task in plan(experiment) if task.key == key_of(stopped))
+    assert RowPrecision(experiment, [stopped]).needs(task) is again
 
 
 def test_simulated_values_reach_the_table_as_they_come(tmp_path, series):
