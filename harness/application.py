@@ -456,7 +456,7 @@ def advise(
     )  # bad input shows before a calibration
     basis = _calibration(results, watcher, no_wait=no_wait)
     age = duration(trust.age_s(basis.calibration)) if basis.calibration else ""
-    warnings = list(result_warnings.of_use(basis, conditions.of_session(usable_processors(), "")))
+    warnings = result_warnings.of_use(basis, conditions.of_session(usable_processors(), ""))
     if isinstance(description, Path) and (lacks := recording.read(description).lacks):
         warnings.append(lacks)
     if jobs_here is None:

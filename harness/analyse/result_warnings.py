@@ -2,8 +2,10 @@
 
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum, auto
 
 from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.columns import ends
@@ -32,14 +34,54 @@ WAITING = "{} threads of other programs waited for a processor: repeat on an idl
 SPARE = "raise it (cpu.max), run fewer processes, or wait two-phase (lockstep exec)"
 
 
-def warnings_of(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
-    """The warnings as sentences, one for each reason, the gravest first; they are about the runs that stand.
+class Kind(IntEnum):
+    """What a warning is about, the gravest first: wrong results come before uncertain ones."""
 
-    Every report shows them in this order (``harness.report.cells.numbered``).
-    """
+    LOST_WAKE_UPS = auto()
+    """The program under test, or Lockstep, has a fault."""
+    OTHER_LOCKSTEP = auto()
+    """Another run had the same processors."""
+    TIME_TAKEN = auto()
+    """The hypervisor, other programs or a CPU quota took CPU time; the larger share comes first."""
+    OF_RUNS = auto()
+    """Runs noticed something themselves."""
+    WAITING_THREADS = auto()
+    FREQUENCY = auto()
+    TOO_MANY_THREADS = auto()
+    """The programs ask for more threads than they have processors."""
+    UNSTEADY = auto()
+    """Dedicated times, or samples of a calibration, differ."""
+    CALIBRATION = auto()
+    """The constants are not this host's, or not of now."""
+    INTERVALS = auto()
+    SLOTS = auto()
+    SET_ASIDE = auto()
+    """Runs that do not count; what is shown is sound."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning: its kind, its sentence without the point, and what orders several of a kind."""
+
+    kind: Kind
+    sentence: str
+    size: float = 0.0
+
+    @property
+    def rank(self) -> tuple[Kind, float]:
+        return self.kind, -self.size
+
+
+def by_gravity(warned: Iterable[Warned]) -> list[str]:
+    """The sentences, each once, the gravest first: in this order every report, page and document has them."""
+    return list(dict.fromkeys(one.sentence for one in sorted(warned, key=lambda one: one.rank)))
+
+
+def warnings_of(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
+    """The warnings, one sentence for each reason, the gravest first; they are about the runs that stand."""
     left = that_stand(records)
     of_runs = *_wakeups(records), *_machine(left), *_threads(left), *_dedicated(left), *_calibrations(records)
-    return list(dict.fromkeys([*of_runs, *_intervals(rows), *_slots(rows), *_set_aside(records, left)]))
+    return by_gravity([*of_runs, *_intervals(rows), *_slots(rows), *_set_aside(records, left)])
 
 
 BUSY = "Not measurable now{}: other programs took up to {:.0%} of the processors."
@@ -77,23 +119,30 @@ def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
     during = of_run(Conditions(), before, after)
     others = (during.others or 0.0) if complete else 0.0
     took = f"other programs took {others:.0%} of the CPU time: stop them, and repeat"
-    return [*of_host(during), *([took] if others > OTHERS else [])]
+    theirs = [Warned(Kind.TIME_TAKEN, took, others)] if others > OTHERS else []
+    return by_gravity([*_of_host(during), *theirs])
 
 
-def of_host(during: Conditions) -> Iterator[str]:
+def of_host(during: Conditions) -> list[str]:
     """Disturbances in the conditions of a measurement (``conditions.of_run``)."""
+    return by_gravity(_of_host(during))
+
+
+def _of_host(during: Conditions) -> Iterator[Warned]:
     steal, waiting = during.steal or 0.0, crowding(during)
     if steal > STEAL:
-        yield f"the hypervisor took {steal:.1%} of the CPU time: repeat on a quieter host"
+        took = f"the hypervisor took {steal:.1%} of the CPU time: repeat on a quieter host"
+        yield Warned(Kind.TIME_TAKEN, took, steal)
     if (lost := during.throttled or 0.0) > THROTTLED:
-        yield f"a CPU quota stopped the processes for {lost:.0%} of the CPU time: {SPARE}"
+        took = f"a CPU quota stopped the processes for {lost:.0%} of the CPU time: {SPARE}"
+        yield Warned(Kind.TIME_TAKEN, took, lost)
     if waiting:
-        yield WAITING.format(waiting)
+        yield Warned(Kind.WAITING_THREADS, WAITING.format(waiting))
     first_mhz, last_mhz = during.frequency_before_mhz, during.frequency_mhz
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
         change = f"from {first_mhz:.0f} to {last_mhz:.0f} MHz"
         remedy = "fix it (cpupower frequency-set -g performance), and repeat"
-        yield f"the processors' frequency changed {change}: {remedy}"
+        yield Warned(Kind.FREQUENCY, f"the processors' frequency changed {change}: {remedy}")
 
 
 def _shared(records: Sequence[RunRecord]) -> int:
@@ -110,13 +159,12 @@ def _throttled(records: Sequence[RunRecord]) -> list[float]:
     return [share for during in free if (share := during.throttled or 0.0) > THROTTLED]
 
 
-def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
+def _machine(records: Sequence[RunRecord]) -> Iterator[Warned]:
     if shared := _shared(records):
         text = f"another run of Lockstep used the same processors in {shared} of {len(records)} runs"
-        yield f"{text}: repeat when it has ended, or use other processors"
+        yield Warned(Kind.OTHER_LOCKSTEP, f"{text}: repeat when it has ended, or use other processors")
     during = [record.conditions for record in records]
     stolen, others = [one.steal for one in during], [one.others for one in during]
-    taken: list[tuple[float, str]] = []
     for what, shares, most, digits, remedy in (
         ("the hypervisor took more than", stolen, STEAL, 1, "repeat on a quieter host"),
         ("other programs took more than", others, OTHERS, 0, "stop them, and repeat"),
@@ -124,27 +172,30 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[str]:
     ):
         if above := [share for share in shares if share and share > most]:
             of_runs = f"in {len(above)} of {len(records)} runs, up to {max(above):.{digits}%}"
-            taken.append((max(above), f"{what} {most:.0%} of the CPU time {of_runs}: {remedy}"))
-    yield from (text for _, text in sorted(taken, reverse=True))
+            sentence = f"{what} {most:.0%} of the CPU time {of_runs}: {remedy}"
+            yield Warned(Kind.TIME_TAKEN, sentence, max(above))
     own = ([one for one in r.conditions.warnings if not tells_of_another_run(one)] for r in records)
     if warned := [warnings[0] for warnings in own if warnings]:
-        yield f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}"
+        first = f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}"
+        yield Warned(Kind.OF_RUNS, first)
     if waiting := max(map(crowding, during), default=0):
-        yield WAITING.format(waiting)
+        yield Warned(Kind.WAITING_THREADS, WAITING.format(waiting))
 
 
-def _set_aside(records: Sequence[RunRecord], left: Sequence[RunRecord]) -> Iterator[str]:
+def _set_aside(records: Sequence[RunRecord], left: Sequence[RunRecord]) -> Iterator[Warned]:
     if aside := len(records) - len(left):
-        yield f"{aside} of {len(records)} runs are set aside, since other programs disturbed them"
+        text = f"{aside} of {len(records)} runs are set aside, since other programs disturbed them"
+        yield Warned(Kind.SET_ASIDE, text)
 
 
-def _calibrations(records: Sequence[RunRecord]) -> Iterator[str]:
+def _calibrations(records: Sequence[RunRecord]) -> Iterator[Warned]:
     """Why runs have other constants than the newest: of reasons that differ in figures only, the last."""
     reasons = (why for one in records if (why := one.conditions.calibration))
-    yield from {re.sub(r"[\d.]+", "", why): why for why in reasons}.values()
+    last = {re.sub(r"[\d.]+", "", why): why for why in reasons}
+    yield from (Warned(Kind.CALIBRATION, why) for why in last.values())
 
 
-def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
+def _threads(records: Sequence[RunRecord]) -> Iterator[Warned]:
     jobs = ((run, job.work) for run in records for job in run.jobs if Command.sign in job.program)
     for record, work in jobs:
         values = {**record.conditions.environment, **dict(work.environment)}
@@ -156,10 +207,11 @@ def _threads(records: Sequence[RunRecord]) -> Iterator[str]:
         if threads > 1 and work.processes * threads > processors:
             what = f"{work.short_name}: {processes_name(work.processes)} of {threads} threads"
             most = max(1, processors // work.processes)
-            yield f"{what} on {processors} of the processors: set {THREADS}={most}{way}"
+            text = f"{what} on {processors} of the processors: set {THREADS}={most}{way}"
+            yield Warned(Kind.TOO_MANY_THREADS, text)
 
 
-def _dedicated(records: Sequence[RunRecord]) -> Iterator[str]:
+def _dedicated(records: Sequence[RunRecord]) -> Iterator[Warned]:
     """Dedicated runs of one program on the same processors should always take the same time."""
     times: dict[tuple[int, int, str], list[int]] = {}
     for record in records:
@@ -169,10 +221,10 @@ def _dedicated(records: Sequence[RunRecord]) -> Iterator[str]:
     spread = max((max(series) / min(series) - 1 for series in times.values()), default=0.0)
     if spread > UNSTEADY:
         text = f"dedicated times of one program differ by up to {spread:.0%} between repeats"
-        yield f"{text}: something else used the processors; repeat on an idle host"
+        yield Warned(Kind.UNSTEADY, f"{text}: repeat on an idle host")
 
 
-def _intervals(rows: Sequence[Row]) -> Iterator[str]:
+def _intervals(rows: Sequence[Row]) -> Iterator[Warned]:
     wide: list[tuple[float, str, str]] = []
     few = {1: 0, 2: 0}
     for row in rows:
@@ -184,15 +236,15 @@ def _intervals(rows: Sequence[Row]) -> Iterator[str]:
     for repeats, what in ((1, "one repeat"), (2, "two repeats")):
         if few[repeats]:
             text = f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each"
-            yield f"{text}: set repeats = {FEWEST} or more"
+            yield Warned(Kind.INTERVALS, f"{text}: set repeats = {FEWEST} or more")
     if wide:
         _, name, interval = max(wide)
         text = f"{len(wide)} of {len(rows)} rows have intervals wider than {WIDE:.0%} of the median"
         remedy = "add repeats (run --resume --set repeats=N, colocate and tune --rounds N)"
-        yield f"{text}, the widest {name} ({interval}): {remedy}"
+        yield Warned(Kind.INTERVALS, f"{text}, the widest {name} ({interval}): {remedy}")
 
 
-def _slots(rows: Sequence[Row]) -> Iterator[str]:
+def _slots(rows: Sequence[Row]) -> Iterator[Warned]:
     """That slots were few or late: one sentence for all rows, with the figures of the worst."""
     few: list[tuple[float, str, str]] = []
     behind: list[tuple[float, str, str]] = []
@@ -216,15 +268,17 @@ def _slots(rows: Sequence[Row]) -> Iterator[str]:
     for alike in (behind, few):
         if alike:
             _, name, text = max(alike)
-            yield f"{len(alike)} rows, the worst {name}: {text}" if len(alike) > 1 else f"{name}: {text}"
+            which = f"{len(alike)} rows, the worst {name}" if len(alike) > 1 else name
+            yield Warned(Kind.SLOTS, f"{which}: {text}")
 
 
-def _wakeups(records: Sequence[RunRecord]) -> Iterator[str]:
+def _wakeups(records: Sequence[RunRecord]) -> Iterator[Warned]:
     ranks = (rank for record in records for rank in record.ranks)
     # In the programs of others MPI moves some messages on without ringing: naps there find what is not lost.
     lost = sum(rank.rechecks or 0 for rank in ranks if rank.asleep_ns is None)
     if lost:
-        yield f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"
+        text = f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"
+        yield Warned(Kind.LOST_WAKE_UPS, text)
 
 
 OS_NOISE = 0.02
@@ -235,13 +289,19 @@ MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns
 """Quantities whose samples should be similar."""
 
 
-def of_calibration(calibrations: Sequence[Calibration]) -> Iterator[str]:
+def of_calibration(calibrations: Sequence[Calibration]) -> list[str]:
+    """What weakens a calibration."""
+    return by_gravity(_of_calibration(calibrations))
+
+
+def _of_calibration(calibrations: Sequence[Calibration]) -> Iterator[Warned]:
     during = calibrations[-1].conditions if calibrations else Conditions()
-    yield from of_host(during)
+    yield from _of_host(during)
     lost = max(trust.in_os_noise(calibrations), during.others or 0.0)
     if lost > OS_NOISE:
         agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
-        yield f"other programs took {lost:.1%} of the CPU time: stop them, and repeat{agrees}"
+        text = f"other programs took {lost:.1%} of the CPU time: stop them, and repeat{agrees}"
+        yield Warned(Kind.TIME_TAKEN, text, lost)
     samples = _samples(calibrations)
     unsteady = [
         f"{name.replace('_ns', '')} ({spread:.1f}x)"
@@ -250,11 +310,16 @@ def of_calibration(calibrations: Sequence[Calibration]) -> Iterator[str]:
     ]
     if unsteady:
         text = f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}"
-        yield f"{text}; the medians are valid, but on an idle host the tails are shorter"
+        text = f"{text}; the medians are valid, but on an idle host the tails are shorter"
+        yield Warned(Kind.UNSTEADY, text)
 
 
-def of_use(taken: Chosen, here: Conditions, now: datetime | None = None) -> Iterator[str]:
+def of_use(taken: Chosen, here: Conditions, now: datetime | None = None) -> list[str]:
     """Warnings about what rests on a calibration, now and on a host with the conditions ``here``."""
+    return by_gravity(Warned(Kind.CALIBRATION, text) for text in _of_use(taken, here, now))
+
+
+def _of_use(taken: Chosen, here: Conditions, now: datetime | None) -> Iterator[str]:
     calibration = taken.calibration
     if taken.line:
         yield taken.line

@@ -36,7 +36,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         with session.reserved(watcher, no_wait=options.no_wait):
             session.warn_of_disturbances(watcher)
             calibrations = session.calibrate([options.working_set_bytes], usable, watcher)
-        warnings = list(of_calibration(calibrations))
+        warnings = of_calibration(calibrations)
         taken = trust.chosen(store.calibrations(), session.conditions, options.results)
         notes = (f"{store.path} holds the samples", *([taken.line] if taken.line else []))
     document = {

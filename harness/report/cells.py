@@ -10,10 +10,14 @@ from harness.analyse.statistics import Estimate
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text, or several; ``style`` is in rich's words."""
+    """A line of text, or several; ``style`` is in rich's words.
+
+    Where a terminal wraps it, its further lines stand ``indent`` characters to the right.
+    """
 
     text: str = ""
     style: str = ""
+    indent: int = 0
 
     def __str__(self) -> str:
         return self.text
@@ -95,4 +99,5 @@ def numbered(sentences: Sequence[str]) -> list[str]:
 
 def warning_lines(sentences: Iterable[str]) -> Iterator[Line]:
     """A line for each warning, to stand above what it weakens."""
-    return (Line(text, style="bold yellow") for text in numbered([*sentences]))
+    for text in numbered([*sentences]):
+        yield Line(text, style="bold yellow", indent=text.index(": ") + 2)

@@ -42,6 +42,12 @@ def drawn(part: Part, *, wide: bool = False) -> RenderableType:
             line = Text.assemble(*((one.text, one.style) for one in part))
             line.rstrip()
             return line
+        case Line(text, style, indent) if indent:
+            hanging = rich.Table.grid()
+            hanging.add_column(width=indent)
+            hanging.add_column(overflow="fold")
+            hanging.add_row(Text(text[:indent], style), Text(text[indent:], style))
+            return hanging
         case _:
             return _text(part)
 

@@ -1,6 +1,7 @@
 """What is said about a calibration that something has disturbed, and about what rests on it."""
 
 import dataclasses
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from coordinator.host.quotas import Throttled
 from harness.analyse import result_warnings
-from harness.analyse.result_warnings import of_calibration, of_waits
+from harness.analyse.result_warnings import Kind, Warned, by_gravity, of_calibration, of_waits
 from harness.analyse.rows import Row, Summary
 from harness.analyse.statistics import estimate
 from harness.measure import trust
@@ -193,3 +194,20 @@ def test_rows_of_few_repeats_are_told_by_their_number(rows, said):
     told = result_warnings.warnings_of(measured, [])
     assert len(told) == len(said)
     assert all(words in sentence for words, sentence in zip(said, told, strict=True))
+
+
+def test_warnings_come_in_the_order_of_their_kinds_and_sizes():
+    every = [Warned(kind, kind.name) for kind in reversed(Kind)]
+    assert by_gravity(every) == [kind.name for kind in Kind]
+    taken = [Warned(Kind.TIME_TAKEN, f"{share}", share) for share in (0.1, 0.3, 0.2, 0.3)]
+    assert by_gravity(taken) == ["0.3", "0.2", "0.1"]
+
+
+def test_the_larger_disturbance_of_a_measurement_comes_first():
+    stolen = moment(LATER, steal_s=0.5, own_s=0.0, throttled=Throttled(7, 4.8))
+    told = of_waits(CALM, stolen, complete=True)
+    assert [re.search(r"hypervisor|quota|programs", one)[0] for one in told] == [
+        "programs",
+        "quota",
+        "hypervisor",
+    ]
