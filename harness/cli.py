@@ -5,7 +5,6 @@ with everything released.
 """
 
 import argparse
-import difflib
 import importlib
 import io
 import json
@@ -15,18 +14,19 @@ import shlex
 import signal
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import Any, TextIO, cast
+from types import FrameType, MappingProxyType, ModuleType
+from typing import Any, NoReturn, TextIO, cast
 
 from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
 from harness.commands import COMMAND_GROUPS, COMMANDS, RENAMED, Answer
-from workloads.validation import LockstepError, brief
+from workloads.validation import InputError, LockstepError, brief, closest, one_of
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 
@@ -71,21 +71,57 @@ class _HelpFormatter(argparse.HelpFormatter):
         return super()._format_args(action, default_metavar)
 
 
-def _path(word: str) -> Path:
-    """The path that a word names: an empty one is a variable of the shell without a value, not ``.``."""
-    if not word:
-        raise argparse.ArgumentTypeError("must name a file or directory, and is empty; write a name")
-    return Path(word)
+NUMBERS = {int: "a whole number", float: "a number"}
+"""Types of arguments, in words."""
+
+UNFIT = {
+    r"expected (?:one|at least one) argument": ("needs a value", "write {option} {metavar}"),
+    r"expected (\d+) arguments": ("needs {0} values", "write {option} {metavar}"),
+    r"not allowed with argument (.*)": ("cannot be combined with {0}", "leave one of the two out"),
+    r"ignored explicit argument (.*)": ("cannot have a value", "leave {0} out"),
+}
+"""What argparse says of an option that does not fit, and its rule and remedy in our form."""
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """The parser of a subcommand; it imports its module at first use: ``--help`` imports nothing slow."""
+    """The parser of a subcommand; it imports its module at first use: ``--help`` imports nothing slow.
+
+    It raises InputError for arguments that do not fit, in place of argparse's errors, which print the usage.
+    """
 
     module: Any = None
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.register("type", Path, _path)
+    def error(self, message: str) -> NoReturn:
+        """Raise the error of which argparse has this message."""
+        if name := message.partition("arguments are required: ")[2]:
+            raise InputError(name, None, f"{self.prog} needs it", f"{self.prog} --help shows how to write it")
+        name, _, reason = re.sub(r"^argument (-\w/)?", "", message).partition(": ")
+        metavars = {one: action.metavar for action in self._actions for one in action.option_strings}
+        for pattern, (rule, remedy) in UNFIT.items():
+            if match := re.fullmatch(pattern, reason):
+                metavar = metavars.get(name)
+                words = " ".join(metavar) if isinstance(metavar, tuple) else metavar
+                to_write = remedy.format(*match.groups(), option=name, metavar=words)
+                raise InputError(name, True, rule.format(*match.groups()), to_write)
+        raise InputError(name, True, reason, f"{self.prog} --help shows how to write it")
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        if action.type is Path and not text:  # a variable of the shell without a value, not "."
+            raise InputError(
+                _name(action), text, "must name a file or directory, and is empty", "write a name"
+            )
+        if action.type not in NUMBERS:
+            return super()._get_value(action, text)
+        try:
+            return action.type(text)
+        except ValueError:
+            name, example = _name(action), action.default if isinstance(action.default, int | float) else 0
+            remedy = f"write {name} {example or 1:g}, say"
+            raise InputError(name, text, f"must be {NUMBERS[action.type]}", remedy) from None
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None:
+            one_of(_name(action), value, action.choices)
 
     @property
     def name(self) -> str:
@@ -98,7 +134,7 @@ class _CommandParser(argparse.ArgumentParser):
             help_text = "print all columns of tables, also on a narrow terminal"
             self.add_argument("--wide", action="store_true", help=help_text)
             self.module.arguments(self)
-            self.set_defaults(module=self.module)
+            self.set_defaults(module=self.module, names={one.dest: _name(one) for one in self._actions})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in the base class, after adding the subcommand's arguments."""
@@ -114,6 +150,11 @@ class _CommandParser(argparse.ArgumentParser):
             _complain(hint)
             self.exit(BAD_INPUT)
         return parsed, rest
+
+
+def _name(action: argparse.Action) -> str:
+    """An argument as messages name it."""
+    return str(action.option_strings[-1] if action.option_strings else action.metavar)
 
 
 class _Version(argparse.Action):
@@ -136,7 +177,7 @@ class _TopParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in the base class, but ``help COMMAND`` is ``COMMAND --help``; a hint for what is no command."""
         words = [*args[1:2], "--help"] if args[:1] == ["help"] else args
-        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        if words and words[0] not in (*COMMANDS, *self._option_string_actions):
             _complain(_unknown(words[0], ["help", *COMMANDS], self.prog))
             self.exit(BAD_INPUT)
         return super().parse_known_args(words, namespace)
@@ -199,12 +240,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(FIRST_STEPS, end="")
             return _flushed(DONE)
         options = parser(words[0]).parse_args(words)
-    except SystemExit as end:  # argparse has printed the error
+    except SystemExit as end:  # argparse has printed the help
         return _flushed(int(end.code or 0))
     except OSError as error:  # argparse could not print
         return _unwritten(error)
-    except ImportError as error:
-        return _too_small(error)
+    except (LockstepError, ImportError) as error:
+        return _refused(error)
     return _ended(options)
 
 
@@ -228,14 +269,25 @@ def _with_keys(words: Sequence[str]) -> list[str]:
 def _unknown(word: str, names: Iterable[str], command: str) -> str:
     """What to say of a word of the command line that means nothing, or means nothing any more."""
     if word in RENAMED:
-        return f"{word} is called {RENAMED[word]} now; {command} --help tells the rest"
-    close = difflib.get_close_matches(word, names, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}{brief(repr(word))} means nothing to {command}; {command} --help tells what does"
+        return f"{word} is called {RENAMED[word]} now"
+    of_command = " " in command
+    if of_command and not word.startswith("-"):
+        return f"{brief(repr(word))} is one argument too many for {command}; leave it out"
+    what = f"an option of {command}" if of_command else "a command"
+    hint = closest(word, names, f"{command} --help lists them")
+    return f"{brief(repr(word))} is not {what}; {hint}"
 
 
-def _too_small(error: ImportError) -> int:
-    """The status of a command that needs what a small installation lacks."""
+def _refused(error: LockstepError | ImportError, names: Mapping[str, str] = MappingProxyType({})) -> int:
+    """The status of a command that cannot do what it should, or needs what a small installation lacks.
+
+    A key that is an argument is named as in ``names``: ``latency_us`` is ``--latency-us`` on a command line.
+    """
+    if isinstance(error, LockstepError):
+        if type(error) is InputError:
+            error = replace(error, key=names.get(error.key, error.key))
+        _complain(str(error))
+        return error.exit_status
     if find_spec("numpy") and find_spec("harness.papers"):
         raise error  # a fault of ours
     _complain(f"{error}; this command is not in lockstep-exec: pip install lockstep-scheduling in its place")
@@ -263,11 +315,8 @@ def _answered(options: argparse.Namespace) -> int:
         _check_bounds(options)
         with _LateWatcher() as watcher:
             answer: Answer = options.module.execute(options, watcher)
-    except LockstepError as error:
-        _complain(str(error))
-        return error.exit_status
-    except ImportError as error:
-        return _too_small(error)
+    except (LockstepError, ImportError) as error:
+        return _refused(error, options.names)
     try:
         if options.json:
             print(json.dumps(answer.document, indent=2, allow_nan=False))

@@ -24,10 +24,10 @@ def expand(text: str) -> list[str]:
     for part in split(text):
         texts = _BRACKETS.split(part)  # by turns a text and the inside of a pair of brackets
         if any(set(fixed) & set("[]") for fixed in texts[::2]):
-            raise ValueError("has a bracket without its partner")
+            raise ValueError("must close each bracket")
         ranges = [_ranges(numbers) for numbers in texts[1::2]]
         if len(names) + math.prod(sum(map(len, numbers)) for numbers, _ in ranges) > MOST:
-            raise ValueError(f"stands for more than {MOST} names")
+            raise ValueError(f"cannot stand for more than {MOST} names")
         columns = [[fixed] for fixed in texts]
         columns[1::2] = [
             [f"{number:0{width}}" for numbers, width in zip(*several, strict=True) for number in numbers]
@@ -44,7 +44,7 @@ def _ranges(text: str) -> tuple[list[range], list[int]]:
         match = _NUMBERS.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if match is None or last < first:
-            raise ValueError(f"has [{text}], which are no rising numbers")
+            raise ValueError(f"must have rising numbers in brackets, and has [{text}]")
         ranges.append(range(first, last + 1))
         widths.append(len(match[1]))
     return ranges, widths
@@ -60,7 +60,7 @@ def inside(environment: Mapping[str, str]) -> bool:
 def nodes(environment: Mapping[str, str]) -> list[tuple[str, int]]:
     """Name and number of processors of each node, in Slurm's order; tasks per node count, if given."""
     if not inside(environment):
-        raise SlurmError("there is no allocation here: SLURM_JOB_ID is not set")
+        raise SlurmError("SLURM_JOB_ID is not set here")
     try:
         hosts = expand(environment["SLURM_JOB_NODELIST"])
         tasks = environment.get("SLURM_NTASKS_PER_NODE", "")

@@ -71,8 +71,8 @@ def fits(
     """Accept a job not larger than the machine without ``lost`` processors; the message includes ``more``."""
     if processes > processors - lost:
         where = f" under {under}" if under else ""
-        left = f", of which machine.lost leaves {processors - lost}" if lost else ""
-        rule = f"a job has one process per processor{where}, and processors is {processors}{left}{more}"
+        left = f", since machine.lost leaves {processors - lost} of {processors}" if lost else ""
+        rule = f"must be at most {processors - lost}{where}, one process per processor{left}{more}"
         fewer = ", or make lost shorter" if lost else ""
         raise InputError(key, processes, rule, f"give the job fewer processes, or more processors{fewer}")
 

@@ -48,7 +48,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     _check_sides(values.get("topology", FLAT), values.get("sides"))
     _check_lost(values.get("lost", ()))
     if values.get("hop_latency_us", 0) > 0 and values.get("topology", FLAT) == FLAT:
-        rule = "belongs to a machine with distances, but topology is 'flat'"
+        rule = "needs a machine with distances, and topology is 'flat'"
         raise InputError("hop_latency_us", values["hop_latency_us"], rule, 'write topology = "hypercube"')
     if "dispatch_table" in values:
         _check_table(values["dispatch_table"])
@@ -84,7 +84,7 @@ def _check_sides(topology: str, sides: Any) -> None:
     if not grid and (sides is None or sides == ()):
         return
     if not grid:
-        rule = f"belongs to a mesh or a torus, but topology is {topology!r}"
+        rule = f"needs a mesh or a torus, and topology is {topology!r}"
         raise InputError("sides", sides, rule, 'write topology = "mesh"')
     if not isinstance(sides, Sequence) or isinstance(sides, str) or len(sides) != GRID_SIDES:
         rule = f"a {topology} has a number of columns and a number of rows"
@@ -100,7 +100,7 @@ def _check_quantum(quantum_ms: Any, local: Any) -> None:
         rule = f"is not a multiple of the clock tick of {tick_ms:g} ms"
         raise InputError("quantum_ms", quantum_ms, rule, "give 10, 20, 30, ...")
     if local != "round-robin":
-        rule = f"belongs to round-robin, but local is {local!r}"
+        rule = f"needs local = 'round-robin', and local is {local!r}"
         raise InputError("quantum_ms", quantum_ms, rule, 'write local = "round-robin"')
 
 

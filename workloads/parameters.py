@@ -119,7 +119,9 @@ def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
     with under(key):
         for field in fields:
             if field.name not in table and field.default is field.default_factory is dataclasses.MISSING:
-                raise InputError(field.name, None, "it has no default value", f"write {field.name} = ...")
+                raise InputError(
+                    field.name, None, "must be given, since it has no default", f"write {field.name} = ..."
+                )
         return kind(**table)
 
 

@@ -92,7 +92,7 @@ class Program(Work):
     def _check_parallelism(self) -> None:
         parallelism = self.parallelism
         if parallelism and self.pattern != TASKS:
-            rule = "only a program with a queue of tasks has a profile"
+            rule = "needs a program with a queue of tasks"
             raise InputError("parallelism", parallelism, rule, 'write pattern = "TASKS", or leave it out')
         pairs = isinstance(parallelism, list | tuple) and all(
             isinstance(pair, list | tuple) and len(pair) == 2 for pair in parallelism
@@ -107,8 +107,10 @@ class Program(Work):
 
     def _check_combinations(self) -> None:
         if (self.dedicated_s is None) == (self.phases is None):
-            rule = f"exactly one of phases and dedicated_s (here {self.dedicated_s!r}) must be given"
-            remedy = "give dedicated_s for a wanted run time, or phases for an exact count"
+            rule, remedy = "cannot be combined with dedicated_s", "leave one of the two out"
+            if self.phases is None:
+                rule = "either phases or dedicated_s must be given"
+                remedy = "write dedicated_s for a run time, or phases for an exact count"
             raise InputError("phases", self.phases, rule, remedy)
         if self.phases is not None and self.phases * self.phase_us() / 1e6 > ALONE_S:
             rule = f"must end within {ALONE_S:g} s alone"

@@ -6,6 +6,7 @@ message needs, so that a caller that knows the file can put its name in front.
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 LONGEST = 300  # characters of a value that a message shows
+FEW, MANY = 8, 12  # names that a message lists next to a suggestion, and without one
 
 RENAMED = {
     "blocking": "waiting",
@@ -58,9 +60,9 @@ class InputError(LockstepError, ValueError):
         key = self.key if self.key.isprintable() else repr(self.key)
         if self.value is None:
             return f"{key} is missing"
-        if self.value is True and key.startswith("--"):
-            return key
-        return f"{key} = {shown(self.value)}"
+        if not key.startswith("--"):
+            return f"{key} = {shown(self.value)}"
+        return key if self.value is True else f"{key} = {_typed(self.value)}"
 
 
 @contextmanager
@@ -78,7 +80,13 @@ def refused(key: str, value: Any, rule: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(key, str(value), f"{rule}: {error.strerror}", remedy) from error
+        raise InputError(key, str(value), f"{rule}: {reason_of(error)}", remedy) from error
+
+
+def reason_of(error: OSError) -> str:
+    """What the operating system says of a file, as the end of a rule: without number, name and capital."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
 
 
 @contextmanager
@@ -100,9 +108,9 @@ def written(key: str, path: Path, rule: str, remedy: str) -> Iterator[None]:
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: short, whatever it is."""
+    """A value as messages show it: short, whatever it is, and as an experiment file would have it."""
     try:
-        text = repr(value)
+        text = _as_toml(value)
     except ValueError:  # Python writes no integers of thousands of digits
         return (
             f"a number of {value.bit_length()} bits"
@@ -114,6 +122,25 @@ def shown(value: Any) -> str:
     return brief(text)
 
 
+def _as_toml(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{', '.join(map(_as_toml, value))}]"
+        case dict() if value:
+            return f"{{ {', '.join(f'{key} = {_as_toml(part)}' for key, part in value.items())} }}"
+        case _:
+            return repr(value)
+
+
+def _typed(value: Any) -> str:
+    """The value of an option as the user has typed it."""
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
+    return " ".join(map(_typed, value)) if isinstance(value, list | tuple) else shown(value)
+
+
 def brief(text: str) -> str:
     """A text as messages show it; a long one with its beginning only."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
@@ -123,41 +150,80 @@ def number(
     key: str, value: Any, *, minimum: float = -math.inf, maximum: float = math.inf, above: float | None = None
 ) -> None:
     """Accept a finite number in [minimum, maximum], strictly greater than ``above`` if given."""
-    rule = _range_rule(minimum, maximum, above)
+    rule = f"must be a number {_range_rule(minimum, maximum, above)}".rstrip()
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(key, value, f"must be a number {rule}".rstrip(), "write a number without quotes")
+        raise InputError(key, value, rule, _unquoted(value, minimum))
     finite = isinstance(value, int) or math.isfinite(value)  # an int may be too large for a float
     inside = finite and minimum <= value <= maximum and (above is None or value > above)
     if not inside:
-        raise InputError(key, value, f"must be a number {rule}".rstrip(), "choose a value in that range")
+        raise InputError(key, value, rule, _within(value, minimum, maximum, above))
 
 
 def whole(key: str, value: Any, *, minimum: int, maximum: float = math.inf) -> None:
     rule = "must be a whole number " + _range_rule(minimum, maximum, None)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(key, value, rule, "write a whole number without quotes")
+        raise InputError(key, value, rule, _unquoted(value, minimum))
     if not minimum <= value <= maximum:
-        raise InputError(key, value, rule, "choose a value in that range")
+        raise InputError(key, value, rule, _within(value, minimum, maximum))
+
+
+def _unquoted(value: Any, minimum: float) -> str:
+    """The remedy for a value that is no number."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d[\d.]*", value):
+        return "write it without quotes"
+    return f"write {max(minimum, 1):g}, say"
+
+
+def _within(value: float, minimum: float, maximum: float, above: float | None = None) -> str:
+    """The remedy for a number outside of a range: the end that is next to it."""
+    if value > maximum:
+        return f"write {_plain(maximum)} or less"
+    return f"write {_plain(minimum)} or more" if above is None else f"write more than {above:g}"
 
 
 def flag(key: str, value: Any) -> None:
     if not isinstance(value, bool):
-        raise InputError(key, value, "must be true or false", "write true or false without quotes")
+        no = value == 0 or str(value).lower() in ("no", "off", "false")
+        raise InputError(key, value, "must be true or false", f"write {str(not no).lower()}, without quotes")
 
 
-def one_of(key: str, value: Any, known: Iterable[str]) -> None:
-    """Accept one of the known names, else raise InputError that lists them and the nearest."""
+def one_of(key: str, value: Any, known: Iterable[str], *, others: str = "") -> None:
+    """Accept one of the known names, else raise InputError that suggests the nearest, or lists them.
+
+    ``others`` says where all of them are listed, if they are many.
+    """
     names = list(known)
     if value in names:
         return
-    hint = closest(value if isinstance(value, str) else "", names, "choose one of them")
-    raise InputError(key, value, "must be one of " + ", ".join(names), hint)
+    close = _close(value if isinstance(value, str) else "", names)
+    if len(names) <= FEW or not (close or others):
+        rule = f"must be {any_of(names)}"
+    else:
+        rule = f"must be one of {len(names)} names"
+    example = f"write {_named(names[0])}{', say' if len(names) > 1 else ''}"
+    hint = f"did you mean {close!r}?" if close else others or example
+    raise InputError(key, value, rule, hint)
+
+
+def any_of(names: Sequence[str]) -> str:
+    """The names as a rule lists them: those that are several words in quotes, and at most MANY."""
+    rest = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+    return f"one of {', '.join(map(_named, names[:MANY]))}{rest}" if len(names) > 1 else _named(names[0])
+
+
+def _named(name: str) -> str:
+    return repr(name) if re.search(r"[\s,]", name) else name
+
+
+def _close(word: str, known: Iterable[str]) -> str:
+    """The known name that is most like a word; empty if none is much like it."""
+    return next(iter(difflib.get_close_matches(word[:LONGEST], known, n=1)), "")
 
 
 def closest(word: str, known: Iterable[str], otherwise: str) -> str:
     """The remedy for a word that is none of the known ones: a similar one, or another remedy."""
-    close = difflib.get_close_matches(word[:LONGEST], known, n=1)
-    return f"did you mean {close[0]!r}?" if close else otherwise
+    close = _close(word, known)
+    return f"did you mean {close!r}?" if close else otherwise
 
 
 def former(name: str, known: Iterable[str]) -> str:
@@ -179,12 +245,15 @@ def nearest(key: str, known: Iterable[str], otherwise: str) -> str:
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
     for key, value in table.items():
         if key not in known:
-            remedy = nearest(key, known, "remove it; known are " + ", ".join(known))
+            remedy = nearest(key, known, f"remove it, or write {any_of(known)}")
             where = f"{prefix}.{key}" if prefix else key
             raise InputError(where, value, "is not a key that is known here", remedy)
 
 
 def _range_rule(minimum: float, maximum: float, above: float | None) -> str:
+    """The range, so that it follows "a number"."""
+    if above is None and minimum > -math.inf and maximum < math.inf:
+        return f"from {_plain(minimum)} to {_plain(maximum)}"
     low = f"greater than {above:g}" if above is not None else ""
     if not low and minimum > -math.inf:
         low = f"of at least {_plain(minimum)}"
@@ -193,4 +262,6 @@ def _range_rule(minimum: float, maximum: float, above: float | None) -> str:
 
 
 def _plain(end: float) -> str:
-    return str(end) if isinstance(end, int) else f"{end:g}"
+    if isinstance(end, int):
+        return str(end)
+    return f"{end:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")

@@ -502,7 +502,7 @@ def program_name(command: Sequence[str]) -> str:
 
 COUNTS = ("n", "np", "ntasks")  # options with the number of processes
 
-UNPLACED = "leave it out; hosts, bind, threads and processors of the experiment say where processes run"
+UNPLACED = "leave it out (hosts, bind, threads and processors of the experiment say where processes run)"
 
 
 @dataclass(frozen=True)
@@ -569,7 +569,7 @@ def accepted(
         elif one.name in known:
             options += one.words
         elif one.name in placing:
-            rule = "places or binds processes: Lockstep binds and places them itself"
+            rule = "cannot place or bind processes: Lockstep binds and places them itself"
             raise InputError("command", one.words[0], rule, UNPLACED)
         else:
             rule = f"is no option that Lockstep passes on to {' or '.join(kind.kind for kind in kinds)}"

@@ -110,7 +110,7 @@ class Gang(TimeSlicing):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.migrate and self.packing in LINEAR:
-            rule = f"has no rows to empty with the packing {self.packing!r}"
+            rule = f"needs rows to empty, which are not in the packing {self.packing!r}"
             raise InputError("migrate", True, rule, 'write packing = "matrix", or leave migrate out')
 
     @property

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
 from coordinator.view import Decision, Job, Reason, View
 from workloads.parameters import Bounds, Checked
-from workloads.validation import InputError, LockstepError, brief, nearest, one_of
+from workloads.validation import InputError, LockstepError, any_of, brief, nearest, one_of
 
 Quantum = Annotated[float, Bounds(0.01, 1e8)]
 """The length of a slot in milliseconds."""
@@ -206,10 +206,12 @@ def known() -> dict[str, type[Any]]:
 def parameters(name: str) -> dict[str, Any]:
     """Names and defaults of a policy's parameters; for an unknown name an InputError with the known ones."""
     try:
-        one_of("policy", name, known())
+        one_of("policy", name, known(), others="lockstep policies lists them")
     except InputError as error:
-        own = "a policy in a file of yours: python FILE.py in place of lockstep"
-        raise InputError(error.key, name, error.rule, f"{error.remedy} ({own})") from None
+        if "did you mean" in error.remedy:
+            raise
+        own = "for a policy in your own file write python FILE.py in place of lockstep"
+        raise InputError(error.key, name, error.rule, f"{error.remedy}, and {own}") from None
     return {field.name: field.default for field in dataclasses.fields(_known[name])}
 
 
@@ -221,9 +223,10 @@ def create(name: str, options: Mapping[str, Any]) -> Policy:
     allowed = parameters(name)
     for key, value in options.items():
         if key not in allowed:
-            names = ", ".join(allowed) or "none"
-            remedy = nearest(key, allowed, "remove it")
-            raise InputError(key, value, f"policy {name!r} has no such parameter (it has: {names})", remedy)
+            remedy = nearest(
+                key, allowed, f"remove it, or write {any_of([*allowed])}" if allowed else "remove it"
+            )
+            raise InputError(key, value, f"is not a parameter of the policy {name!r}", remedy)
     with blamed(_known[name], "__post_init__"):
         policy: Policy = _known[name](**options)
     return policy

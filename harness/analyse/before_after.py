@@ -20,8 +20,8 @@ def compare(
 ) -> tuple[list[dict[str, Any]], list[Comparison]]:
     """A document of each experiment and all rows, of two directories or two schedulers; else InputError."""
     if between and other is not None:
-        rule = "two directories are compared scheduler by scheduler"
-        raise InputError("--between", between, rule, "give one directory, or leave --between out")
+        rule = "cannot be combined with two directories"
+        raise InputError("--between", between, rule, "name one directory, or leave --between out")
     before = read(results, experiment, watcher)
     if between or other is None:
         pairs = [(result, result) for result in before]
@@ -33,7 +33,7 @@ def compare(
     experiments = [(*pair, _compared(*pair, between)) for pair in pairs]
     every = [row for *_, rows in experiments for row in rows]
     if not every:
-        rule = "never measured the same jobs under both schedulers"
+        rule = "must be two schedulers that ran the same jobs"
         raise InputError("--between", between, rule, "choose two schedulers of one experiment")
     return [_document(*one) for one in experiments], every
 
@@ -52,7 +52,7 @@ def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Ite
         yield before[-1], after[-1]
         return
     if not names:
-        rule = f"holds {', '.join(second)}, but the other directory {', '.join(first)}"
+        rule = f"must hold {' or '.join(first)}, as the other directory, and holds {', '.join(second)}"
         raise InputError("RESULTS", str(folder), rule, "run the same experiment in both")
     yield from ((first[name], second[name]) for name in names)
 

@@ -97,7 +97,12 @@ def _digests(store: Store, asked_name: str | None) -> list[str]:
     ]
     if not chosen:
         names = ", ".join(f"{name} ({digest[:8]})" for digest, name in experiments)
-        raise InputError("--experiment", asked_name, "is not in this store", f"it holds {names}")
+        raise InputError(
+            "--experiment",
+            asked_name,
+            f"is not in this store, which holds {names}",
+            "write one of these names",
+        )
     return chosen
 
 

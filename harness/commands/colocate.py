@@ -121,14 +121,16 @@ def _only(options: Namespace, mode: str, unlike: Sequence[str]) -> None:
     for name in unlike:
         if getattr(options, name) != parser.get_default(name):
             option = {"environment": "env"}.get(name, name.replace("_", "-"))
-            raise InputError(f"--{mode}", True, f"has no --{option}", "leave one of the two out")
+            raise InputError(
+                f"--{mode}", True, f"cannot be combined with --{option}", "leave one of the two out"
+            )
 
 
 def _pairs(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
     _only(options, "pairs", ("export_hyperfine", "junit", "fail_if"))
     if len(commands) < FEWEST_PAIRED:
-        rule = f"needs {FEWEST_PAIRED} programs, and these are {len(commands)}"
-        raise InputError("--pairs", True, rule, "leave it out")
+        rule = f"needs {FEWEST_PAIRED} or more programs, and has {len(commands)}"
+        raise InputError("--pairs", True, rule, f"write another behind {SEPARATOR}, or leave --pairs out")
     kind = options.output.suffix[1:] if options.output else "csv"
     one_of("--output", kind, FORMATS)
     ran, records = {}, list[RunRecord]()

@@ -130,7 +130,8 @@ class NoProgramError(InputError):
 def command_of(options: Namespace, name: str) -> list[str]:
     command: list[str] = options.program[options.program[:1] == ["--"] :]
     if not command:
-        raise InputError("COMMAND", "", "is missing", f"write: lockstep {name} -- mpiexec -n 4 ./app")
+        remedy = f"write lockstep {name} -- mpiexec -n 4 ./app"
+        raise InputError("COMMAND", None, "a command must follow --", remedy)
     check_program(command, NoProgramError if name == "exec" else InputError)
     return command
 

@@ -1,7 +1,6 @@
 """``lockstep run EXPERIMENT``: measure every scheduler against dedicated runs."""
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.report.cells import Line
-from harness.spec import hosts
+from harness.spec import hosts, overrides
 from slurm import allocation
 
 
@@ -48,7 +47,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """
     where = hosts.of_allocation() if options.allocation else []
     entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
-    where += [f"hosts={json.dumps(entries)}"] if any(entries) else []
+    origin = f"--hosts {options.hosts}" if options.hosts else f"--hostfile {options.hostfile}"
+    where += [overrides.make("hosts", entries, origin)] if any(entries) else []
     chosen_experiment = load(options, *where, here=True)
     conditions = thresholds_of(options, chosen_experiment)
     how = RunOptions(

@@ -18,6 +18,7 @@ from harness.report import tables
 from harness.spec import experiment
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
+from harness.spec.overrides import Override
 from workloads.validation import InputError, refused, written
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -98,7 +99,7 @@ def output(parser: ArgumentParser, help_text: str, default: Path | None = None) 
     add(parser, "--open")
 
 
-def load(options: Namespace, *settings: str, **how: Any) -> Experiment:
+def load(options: Namespace, *settings: str | Override, **how: Any) -> Experiment:
     """The experiment that the options of EXPERIMENT ask for, with more settings; ``how`` as there."""
     all_settings = [*options.settings, *settings]
     how |= {"policies": options.policies, "quick": options.quick, "seed": options.seed}

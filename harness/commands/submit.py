@@ -1,7 +1,6 @@
 """``lockstep submit EXPERIMENT``: run it in an allocation of Slurm."""
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -21,7 +20,7 @@ from harness.measure import slurm_wait
 from harness.measure.session import Watcher, session_name
 from harness.report import text
 from harness.spec import experiment_source, overrides, submission
-from harness.spec.experiment import Experiment
+from harness.spec.experiment import Experiment, without_processes
 from harness.spec.settings import are_settings
 from harness.spec.submission import TEXTS, Submission
 from slurm import client, partition
@@ -29,7 +28,7 @@ from slurm.command import SlurmError
 from slurm.job import JobState, SlurmJob, explain
 from slurm.script import TASK, Script, Word
 from workloads.bounds import within
-from workloads.validation import InputError, LockstepError, refused, whole
+from workloads.validation import InputError, LockstepError, refused
 
 WHOLES = {
     "nodes": "use this many nodes (default: 1)",
@@ -104,13 +103,17 @@ def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def _plan(options: argparse.Namespace) -> _Plan:
     values = {key: getattr(options, key.replace("-", "_")) for key in (*TEXTS, *WHOLES, *FLAGS)}
     settings = [
-        f"slurm.{key}={json.dumps(value)}" for key, value in values.items() if value not in (None, False)
+        overrides.make(f"slurm.{key}", value, f"--{key} {shlex.quote(str(value))}")
+        for key, value in values.items()
+        if value is not None and value is not False
     ]
     for line in options.sbatch:
         submission.sbatch_option("--sbatch", line)
     written = experiment_source.read(options.experiment).overridden(
-        map(overrides.parse, [*options.settings, *settings])
+        [*map(overrides.parse, options.settings), *settings]
     )
+    if "level" in written.data:
+        raise written.located(without_processes())
     try:
         how = submission.parse(written.data.get("slurm", {}), options.sbatch)
         processors = written.data.get("processors", 0)
@@ -137,8 +140,8 @@ def _check_array(tasks: int, how: Submission) -> None:
     except SlurmError:
         return
     if most is not None and tasks > most:
-        rule = f"the cluster's MaxArraySize of {most + 1} allows {most} tasks at most"
-        raise InputError("--array", tasks, rule, f"give --array {most}" if most else "leave --array out")
+        rule = f"must be at most {most}, as the cluster's MaxArraySize is {most + 1}"
+        raise InputError("--array", tasks, rule, f"write --array {most}" if most else "leave --array out")
 
 
 def _scripts(
@@ -154,7 +157,9 @@ def _scripts(
     if parts is None:
         run += ["--results", str(results)]
         return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume)}
-    whole("--array", parts, minimum=1, maximum=len(experiment.measured_cells))
+    if not 1 <= parts <= (points := len(experiment.measured_cells)):
+        rule = f"must be from 1 to the number of points of the sweep, {points}"
+        raise InputError("--array", parts, rule, f"write --array {points}" if points > 1 else "leave it out")
     stores = [str(results / "parts" / f"{part}-of-{parts}") for part in range(1, parts + 1)]
     run += ["--part", (TASK, f"/{parts}"), "--results", (f"{results}/parts/", TASK, f"-of-{parts}")]
     collect = [*lockstep, "collect", *stores, "--results", str(results)]

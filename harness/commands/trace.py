@@ -15,7 +15,7 @@ from harness.store.database import Store, StoreError
 from harness.store.payloads import reading
 from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, SIMULATED, RunRecord
-from workloads.validation import InputError
+from workloads.validation import InputError, any_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,10 +70,12 @@ def _chosen(store: Store, number: int | None) -> RunRecord:
         record = store.run(number)  # complains of numbers that do not exist
         if number in usable:
             return record
-    numbers = ", ".join(map(str, usable[:20])) or "none"
     what = "measured" if ours == POLICY else "simulated"
-    rule = f"must be a {what} run with a timeline; the store has: {numbers}"
-    raise InputError("--run", number, rule, "record timelines with --timeline of lockstep run and simulate")
+    if not usable:
+        remedy = "make some with lockstep run --timeline, or simulate --timeline -o DIR"
+        raise InputError("RESULTS", str(store.path), "holds no run with a timeline", remedy)
+    rule = f"must be a {what} run with a timeline, {any_of([*map(str, usable)])}"
+    raise InputError("--run", number, rule, f"write --run {usable[0]}")
 
 
 def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord:

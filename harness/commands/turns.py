@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host import guardian, identity, launch
@@ -110,6 +112,7 @@ def _asked(options: argparse.Namespace) -> _Asked:
         remedy = 'write --policy "gang quantum_ms=20"'
         raise InputError("--quantum-ms", options.quantum_ms, "cannot be combined with --policy", remedy)
     quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
+    policies.create("gang", {"quantum_ms": quantum_ms})  # complains of one that is too short
     policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
     how = f"in {quantum_ms:g} ms slots" if options.policy is None else f"under {policy}"
     if options.program and all(word.isdigit() for word in options.program):
@@ -120,9 +123,10 @@ def _asked(options: argparse.Namespace) -> _Asked:
     named = options.program or options.file or not pids
     commands = colocate.given(options.program, options.file) if named else []
     if len(pids) + len(commands) < FEWEST:
-        rule = f"turns needs at least {FEWEST} programs"
+        rule = f"must be at least {FEWEST} programs, which take turns"
         remedy = f"add another after {SEPARATOR}, or another --pid"
-        raise InputError("COMMAND", len(pids) + len(commands), rule, remedy)
+        names = [*(f"--pid {pid}" for pid in pids), *map(shlex.join, commands)]
+        raise InputError("COMMAND", " ".join(names) or None, rule, remedy)
     for words in commands:
         check_program(words)
     turns.check_roots(pids)

@@ -157,7 +157,8 @@ START = "mpiexec -n N lockstep simulate EXPERIMENT --mpi"
 
 
 def needs_workers(size: int) -> InputError:
-    return InputError("--mpi", size, "needs ranks of mpiexec that wait for work", f"start it as {START}")
+    rule = f"needs ranks of mpiexec that wait for work, and has {size - 1}"
+    return InputError("--mpi", True, rule, f"write {START}")
 
 
 def join_pool() -> None:

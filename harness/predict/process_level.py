@@ -161,10 +161,8 @@ class Simulated:
     def refusal(self, task: Task) -> InputError | None:
         """An error for commands without recordings, malleable programs, and moving processes; else None."""
         if task.relocates:
-            rule = (
-                "lets jobs that have begun change their processors, which is not simulated process by process"
-            )
-            remedy = 'use lockstep run --no-simulate, or simulate job by job: level = "jobs"'
+            rule = "cannot be simulated by process, since it gives running jobs other processors"
+            remedy = 'use lockstep run --no-simulate, or simulate job by job (level = "jobs")'
             return InputError("policy", task.scheduler.name, rule, remedy)
         if rule := task.scheduler.not_simulated:
             return InputError("bind", task.scheduler.options.bind, rule, "use lockstep run --no-simulate")
@@ -357,9 +355,9 @@ def simulated_job(
         case Program(malleable=False) as program:
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
     if isinstance(job.program, Command) and job.program.threads == 1:
-        rule = "a command is simulated by a recording, and it has none"
+        rule = "needs a recording to be simulated"
         remedy = 'write recording = "FILE" (lockstep record makes one), or record = true for lockstep run'
-        raise InputError(f"job {job.number}", described(job.program), rule, remedy)
+        raise InputError(f"job {job.number}", job.program.short_name, rule, remedy)
     what = "its ranks have threads" if job.program.threads > 1 else "it changes its number of processes"
     rule = f"cannot be simulated: {what}"
-    raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")
+    raise InputError(f"job {job.number}", job.program.short_name, rule, "measure it: lockstep run")

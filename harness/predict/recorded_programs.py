@@ -133,9 +133,9 @@ def check(experiment: Experiment) -> None:
             try:
                 ranks = len(recording.read(Path(command.recording)).ranks)
             except recording.RecordingError as error:
-                raise InputError("recording", command.recording, str(error), remedy) from error
+                raise InputError("recording", command.recording, error.rule, remedy) from error
             if ranks != command.processes:
-                rule = f"holds {ranks} ranks, but the command has {command.processes} processes"
+                rule = f"must have {command.processes} ranks, as the command, and has {ranks}"
                 raise InputError("recording", command.recording, rule, remedy)
 
 

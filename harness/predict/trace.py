@@ -65,14 +65,14 @@ class Trace:
         sizes, left = self.jobs.max_processes, processors - lost
         large = np.flatnonzero(sizes > left)
         if len(large):
-            named = f"job {self.numbers[large[0]]} of the trace asks for {sizes[large[0]]} processors"
+            named = f"job {self.numbers[large[0]]} of the log asks for {sizes[large[0]]}"
             rule = f"{named}, and machine.lost leaves {left}" if lost else f"{named}"
-            more = f"{rule} ({len(large)} of {len(sizes)} jobs ask for more than there are)"
-            remedy = f"--set processors={sizes.max() + lost}, or remove these jobs from the trace"
+            more = f"must be enough for all jobs: {rule} ({len(large)} of {len(sizes)} jobs ask for too many)"
+            remedy = f"write --set processors={sizes.max() + lost}, or remove these jobs from the log"
             raise InputError("processors", processors, more, remedy)
         if self.jobs.work_s.sum() / processors > TRACE_S:
-            rule = f"the jobs of the trace would keep the machine busy for more than {TRACE_S:g} s"
-            raise InputError("processors", processors, rule, "give more processors, or a part of the trace")
+            rule = f"cannot do the work of the log within {TRACE_S:g} s"
+            raise InputError("processors", processors, rule, "give more processors, or a part of the log")
 
     def stretched(self, load: float | None, processors: int) -> Self:
         """The trace with its times between arrivals stretched to an offered load, if there is one.
@@ -83,11 +83,11 @@ class Trace:
         if load is None:
             return self
         if not self.span_s:
-            rule = "all jobs of the trace arrive at once, so that no load can be offered"
+            rule = "cannot be offered, since all jobs of the log arrive at once"
             raise InputError("load", load, rule, "leave load out")
         factor = float(self.jobs.work_s.sum()) / (processors * self.span_s) / load
         if self.span_s * factor > TRACE_S:
-            rule = f"the jobs of the trace would arrive over more than {TRACE_S:g} s"
+            rule = f"is so low that the jobs of the log cannot arrive within {TRACE_S:g} s"
             raise InputError("load", load, rule, "give a greater load")
         submit_ns = np.rint(self.jobs.submit_ns * factor).astype(np.int64)
         return replace(self, jobs=replace(self.jobs, submit_ns=submit_ns))
@@ -122,8 +122,9 @@ def of_records(path: Path, records: Records) -> Trace:
     since_s = rows[:, SUBMIT] - rows[0, SUBMIT]
     if since_s[-1] > TRACE_S:
         first_job, last_job = (int(rows[place, NUMBER]) for place in (0, -1))
-        rule = f"{path}: job {last_job} arrives more than {TRACE_S:g} s after job {first_job}"
-        raise InputError("trace", since_s[-1], rule, "correct their times, or give a part of the trace")
+        apart = f"job {last_job} arrives {since_s[-1]:.3g} s after job {first_job}"
+        rule = f"must be shorter than {TRACE_S:g} s: {apart}"
+        raise InputError("trace", str(path), rule, "correct their times, or give a part of the log")
     run_ns = np.rint(np.maximum(run_s, 1) * WHOLE_NS).astype(np.int64)
     size = np.where(allocated > 0, allocated, rows[:, REQUESTED]).astype(np.int64)
     factor = np.maximum(1.0, asked_s * WHOLE_NS / run_ns)
@@ -168,16 +169,17 @@ def _check_chains(path: Path, rows: np.ndarray, following: Following, ends_s: np
         order = [*TopologicalSorter(before).static_order()]
     except CycleError as error:
         number = int(rows[min(error.args[1]), NUMBER])
-        rule = f"{path}: job {number} follows itself (field 17, also by way of other jobs)"
-        raise InputError("trace", number, rule, "correct the preceding jobs, or write -1") from None
+        rule = f"cannot be simulated: job {number} follows itself (field 17, also by way of other jobs)"
+        raise InputError("trace", str(path), rule, "correct the preceding jobs, or write -1") from None
     earliest_s = ends_s.tolist()
     for job in order:
         for other in before.get(job, ()):
             run_s = max(1.0, float(rows[job, RUN]))
             earliest_s[job] = earliest_s[other] + max(0.0, float(rows[job, THINK])) + run_s
     if (longest_s := max(earliest_s)) > 2 * TRACE_S:
-        rule = f"{path}: jobs that follow each other take more than {2 * TRACE_S:g} s"
-        raise InputError("trace", longest_s, rule, "correct their times, or give a part of the trace")
+        apart = f"jobs follow each other for {longest_s:.3g} s"
+        rule = f"must be shorter than {2 * TRACE_S:g} s: {apart}"
+        raise InputError("trace", str(path), rule, "correct their times, or give a part of the log")
 
 
 def usable(path: Path, rows: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
@@ -200,5 +202,5 @@ def usable(path: Path, rows: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
     if not keep.any():
         left_out = ", ".join(f"{count} {reason}" for reason, count in skipped.items()) or "it has no jobs"
         rule = f"must hold at least one job that ran: {left_out}"
-        raise InputError("trace", str(path), rule, "choose another trace")
+        raise InputError("trace", str(path), rule, "choose another log")
     return rows[keep], skipped

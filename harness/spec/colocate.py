@@ -66,7 +66,7 @@ def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
     if file is None:
         return split(words)
     if words:
-        rule = "names commands, and more of them follow --"
+        rule = "cannot be combined with commands behind --"
         raise InputError("--file", str(file), rule, "leave one of the two out")
     with refused("--file", file, "cannot be read", "name a file with a command on each line"):
         text = os.fsdecode(file.read_bytes())
@@ -79,13 +79,14 @@ def command_words(command: Sequence[str]) -> list[str]:
         return list(command)  # the path of a program may have blanks and quotation marks
     try:
         words = shlex.split(command[0]) if len(command) == 1 else list(command)
-    except ValueError as error:
-        rule = f"is no command: {error}"
+    except ValueError:
+        rule = "must have quotes in pairs"
         raise InputError("COMMAND", command[0], rule, "close the quotation") from None
     if not words:
-        raise InputError("COMMAND", "", "is missing", f"write -- mpiexec -n 2 ./one {SEPARATOR} ./other")
+        remedy = f"write -- mpiexec -n 2 ./one {SEPARATOR} ./other"
+        raise InputError("COMMAND", None, f"a command must follow -- and each {SEPARATOR}", remedy)
     if of_shell := next((word for word in words if len(command) == 1 and OF_SHELL.search(word)), None):
-        rule = f"has {of_shell!r}, and no shell reads it"
+        rule = f"cannot have {of_shell!r}, since no shell reads it"
         raise InputError("COMMAND", command[0], rule, f"write sh -c {shlex.quote(command[0])}")
     return words
 
@@ -106,12 +107,8 @@ def table(
     """
     if len(commands) < FEWEST:
         remedy = f"write a second one behind {SEPARATOR}; lockstep tune runs copies of one"
-        raise InputError(
-            "COMMAND",
-            len(commands),
-            f"must be {FEWEST} or more commands, which are measured together",
-            remedy,
-        )
+        rule = f"must be {FEWEST} or more commands, which are measured together"
+        raise InputError("COMMAND", shlex.join(commands[0]) if commands else None, rule, remedy)
     schedulers = [TOGETHER, *map(overrides.scheduler, policies)]
     two_phase = any(scheduler_of(one).options.waiting != "spin" for one in schedulers)
     common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}
@@ -135,6 +132,6 @@ def _launched(words: Sequence[str]) -> list[str]:
     except InputError as error:
         if error.remedy != UNPLACED:
             raise InputError("COMMAND", error.value, error.rule, error.remedy) from None
-        rule = "places or binds processes, and programs beside each other share all processors"
+        rule = "cannot place or bind processes, since programs that run together share all processors"
         raise InputError("COMMAND", error.value, rule, "leave it out, or write -bind-to none") from None
     return [*words]

@@ -39,10 +39,11 @@ def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
         if words := line.partition("#")[0].split():
             events.append(_event(f"{place}, line {number}", words, bounds, came_ns))
     if not 1 <= len(came_ns) <= JOBS:
-        rule = f"a show has 1 to {JOBS} jobs"
-        raise InputError(place, len(came_ns), rule, "write lines such as 0 arrive A 4")
+        rule = f"must make 1 to {JOBS} jobs arrive"
+        raise InputError(f"jobs of {place}", len(came_ns), rule, "write lines such as 0 arrive A 4")
     if len({event.values for event in events if event.what == "lose"}) == processors:
-        raise InputError(place, processors, "all processors are lost", "leave one of them")
+        rule = f"must leave one of {processors} processors"
+        raise InputError(f"lose of {place}", processors, rule, "remove a line")
     return sorted(events, key=lambda event: event.at_ns)
 
 
@@ -50,9 +51,10 @@ def _event(place: str, words: list[str], bounds: Mapping[str, Bounds], came_ns: 
     """The event of the words of a line; a job that arrives is entered in ``came_ns``."""
     what, values = "".join(words[1:2]), words[2:]
     one_of(place, what, FORMS)
-    form = FORMS[what].split()
-    if not len(form) - FORMS[what].count("[") <= len(values) <= len(form):
-        rule = "has too few or too many words"
+    form, optional = FORMS[what].split(), FORMS[what].count("[")
+    if not len(form) - optional <= len(values) <= len(form):
+        counts = dict.fromkeys(map(str, (len(form) + 2 - optional, len(form) + 2)))
+        rule = f"must have {' or '.join(counts)} words, and has {len(words)}"
         raise InputError(place, " ".join(words), rule, f"write TIME {what} {FORMS[what]}")
     named = zip(("TIME", *form), (words[0], *values), strict=False)
     at_ms, *read = (
@@ -60,7 +62,9 @@ def _event(place: str, words: list[str], bounds: Mapping[str, Bounds], came_ns: 
     )
     at_ns = round(float(at_ms) * 1e6)
     if what == "end" and not came_ns.get(values[0], at_ns) < at_ns:
-        raise InputError(place, values[0], "no such job has arrived before", "correct the name, or the time")
+        raise InputError(
+            place, values[0], "must be a job that has arrived before", "correct the name, or the time"
+        )
     if what == "arrive":
         if values[0] in came_ns or not NAME.fullmatch(values[0]):
             rule = "JOB must be a new name: a letter, then at most 7 letters, digits or _ . ( ) -"

@@ -119,9 +119,7 @@ class Experiment:
     def check_processes(self) -> None:
         """Refuse an experiment whose jobs have no processes."""
         if self.by_job:
-            rule = "is simulated job by job, without processes to run or to look at"
-            remedy = "use lockstep simulate, or an experiment such as three-jobs"
-            raise InputError("level", LEVEL, rule, remedy)
+            raise self.located(without_processes())
 
     def located(self, error: InputError) -> InputError:
         """The error with the place in the file to which it refers."""
@@ -159,11 +157,17 @@ def usable_processors() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
+def without_processes() -> InputError:
+    """The error of an experiment that is to run, but whose jobs have no processes."""
+    rule = "has no processes that could run or be looked at"
+    return InputError("level", LEVEL, rule, "use lockstep simulate, or an experiment such as three-jobs")
+
+
 def load(
     source: str | Mapping[str, Any],
     *,
     policies: Iterable[str] = (),
-    settings: Iterable[str] = (),
+    settings: Iterable[str | overrides.Override] = (),
     quick: bool = False,
     seed: int | None = None,
     log: str | None = None,
@@ -173,15 +177,15 @@ def load(
     """The experiment in a file, the built-in one of a name, or the one that a file's tables describe.
 
     ``policies``, if any, replace the file's schedulers, each with its keys: ``gang quantum_ms=20``.
-    ``settings`` are ``key=value`` overrides, applied after those of ``quick``: the file's [quick] table, else
-    at most QUICK_REPEATS and QUICK_SHARE of each dedicated_s and work_s. ``seed`` replaces the file's, and
-    ``log`` the file of its job log. ``here``: this host must be able to run it, with its processors,
-    mechanisms and scheduling classes; ``real``: some host.
+    ``settings`` are overrides, also as ``key=value``, applied after those of ``quick``: the file's [quick]
+    table, else at most QUICK_REPEATS and QUICK_SHARE of each dedicated_s and work_s. ``seed`` replaces the
+    file's, and ``log`` the file of its job log. ``here``: this host must be able to run it, with its
+    processors, mechanisms and scheduling classes; ``real``: some host.
     """
     written, settings, policies = experiment_source.read(source), tuple(settings), tuple(policies)
     changes = list(_quick(written)) if quick else []
     changes += overrides.schedulers(policies)
-    changes += [overrides.parse(text) for text in settings]
+    changes += [overrides.parse(one) if isinstance(one, str) else one for one in settings]
     if seed is not None:
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
     if log is not None:
@@ -253,6 +257,7 @@ def _scales(seconds: Any) -> TypeGuard[float]:
 
 def _of_jobs(data: Table, file: Path) -> Experiment:
     """An experiment whose jobs have no processes."""
+    one_of("level", data["level"], (LEVEL,))
     known_keys(data, ("level", *KEYS, *job_source.KEYS, *job_source.FORMER), "")
     seed = data.get("seed", 1)
     within("seed", seed)
@@ -345,7 +350,7 @@ def _refuse_without_effect(data: Table) -> None:
     for key, value in data.items():
         first = re.split(r"[.\[]", key)[0]
         if first in NOT_OF_SETTINGS:
-            rule = "programs with settings run as their users start them, on this host"
+            rule = "cannot be set for programs with settings, which run as their users start them"
             raise InputError(key, value, rule, f"leave {first} out; the command may have it")
 
 
@@ -354,7 +359,7 @@ def _timeout_factor(data: Table, *, of_settings: bool) -> float | None:
         within("--timeout-factor", factor := data.get("timeout_factor", TIMEOUT_FACTOR), "timeout_factor")
         return float(factor)
     if "timeout_factor" in data:
-        rule = "belongs to experiments with settings; other runs end by dedicated_s"
+        rule = "needs programs with settings: other runs end by dedicated_s"
         raise InputError("timeout_factor", data["timeout_factor"], rule, "leave it out")
     return None
 
@@ -395,7 +400,7 @@ def _repeats(repeats: Any) -> tuple[int, int]:
     for key, value in (("min", low), ("max", high)):
         within("repeats", value, f"repeats.{key}")
     if low > high:
-        raise InputError("repeats.min", low, f"is more than max, {high}", "write a smaller one")
+        raise InputError("repeats.min", low, f"must be at most max, {high}", f"write {high} or less")
     return low, high
 
 
@@ -414,8 +419,8 @@ def _processors(number_asked: Any, here: bool, nodes: Sequence[Node]) -> int:
         return sum(node.processors for node in nodes)
     most = len(usable_processors())
     if here and number_asked > most:
-        rule = f"this process may use {most} here"
-        raise InputError("processors", number_asked, rule, "give fewer, or 0 for all of them")
+        rule = f"must be at most {most}, which this process may use here"
+        raise InputError("processors", number_asked, rule, f"write {most} or less, or 0 for all of them")
     return int(number_asked) or most
 
 
@@ -423,7 +428,7 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     counts = [group.count for group in cell.groups]
     ranks = sum(group.count * group.program.width for group in cell.groups)
     if sum(counts) > JOBS or ranks > RANKS:
-        rule = f"make {sum(counts)} jobs with {ranks} processes; at most {JOBS} and {RANKS} are allowed"
+        rule = f"must be at most {JOBS} with {RANKS} processes, and are {sum(counts)} with {ranks}"
         raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
     strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.allows_oversubscription]
     for index, group in enumerate(cell.groups if strict else ()):

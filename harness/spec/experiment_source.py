@@ -1,7 +1,6 @@
 """An experiment file as it was written, with overrides put into it; errors name the place of a value."""
 
 import copy
-import difflib
 import os
 import re
 import shlex
@@ -15,11 +14,14 @@ from typing import Any
 from harness.spec import other_logs
 from harness.spec.overrides import Override, apply
 from harness.spec.table_checks import check_depth, check_names
-from workloads.validation import InputError
+from workloads.validation import InputError, closest
 
 LARGEST = 4 << 20  # the largest size of an experiment file, in bytes
 
 LONG_LINE = 1000
+
+SHORTEST = ("demo", "three-jobs", "mixed")
+"""The built-in experiments that a message names; docs/experiments.md lists all."""
 
 FORMER = {"trace": "log"}
 """Built-in experiments by their former names."""
@@ -93,10 +95,10 @@ def read(source: str | Mapping[str, Any]) -> Document:
     if source in names:
         return parse(names[source].read_text(encoding="utf-8"), f"{source}.toml")
     if "/" not in source and path.suffix != ".toml" and not os.path.isfile(source):  # noqa: PTH113 - never raises
-        close = [FORMER[source]] if source in FORMER else difflib.get_close_matches(source, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "give one of these or a path that ends in .toml"
-        rule = "is neither a file nor a built-in experiment (these are " + ", ".join(names) + ")"
-        raise InputError("EXPERIMENT", source, rule, hint)
+        hint = f"write one of {', '.join(SHORTEST)}, or a path that ends in .toml"
+        close = f"did you mean {FORMER[source]!r}?" if source in FORMER else closest(source, names, hint)
+        rule = f"is neither a file nor one of the {len(names)} built-in experiments"
+        raise InputError("EXPERIMENT", source, rule, close)
     return parse(text_of(source, "EXPERIMENT"), source)
 
 
@@ -129,7 +131,7 @@ def parse(text: str, file: str) -> Document:
     except InputError as error:
         raise ExperimentError(error.key, error.value, error.rule, error.remedy, file) from None
     except RecursionError:
-        rule = "nests too many tables or lists"
+        rule = "must have fewer tables in tables"
         raise ExperimentError("TOML", "...", rule, "nest less", file) from None
     except ValueError as error:  # TOMLDecodeError, and errors of int and datetime
         place = re.search(r"at line (\d+)", str(error))

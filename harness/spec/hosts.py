@@ -1,16 +1,16 @@
 """The hosts to run on, from the experiment file, ``--hosts``, a host file or an allocation."""
 
-import json
 import os
 import re
 from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Node
+from harness.spec.overrides import Override, make
 from slurm import allocation
 from slurm.command import SlurmError
 from workloads.bounds import BOUNDS
-from workloads.validation import InputError
+from workloads.validation import InputError, refused
 
 RULE = "must be a list of hosts, each with its number of processors"
 REMEDY = 'write hosts = ["node1:2", "node2:2"]'
@@ -26,7 +26,7 @@ def parse(entries: Any) -> tuple[Node, ...]:
         for node in _nodes(entry, key):
             if node.host in nodes:
                 remedy = "name it once, with all its processors"
-                raise InputError(key, entry, "names a host a second time", remedy)
+                raise InputError(key, entry, "cannot name a host a second time", remedy)
             nodes[node.host] = node
     return tuple(nodes.values())
 
@@ -44,31 +44,34 @@ def _nodes(entry: str, key: str) -> list[Node]:
     most = int(BOUNDS["hosts"].maximum)
     processors = int(count) if re.fullmatch(r"[0-9]{1,9}", count) else 0
     if colon and not 1 <= processors <= most:
-        rule = f"must end with a number of processors of at least 1 and at most {most}"
+        rule = f"must end with a number of processors from 1 to {most}"
         raise InputError(key, entry, rule, REMEDY)
     return [Node(name, processors if colon else 1) for name in names]
 
 
 def read(path: Path) -> list[str]:
     """The entries of a host file as MPI launchers take it: a host, or host:processors, on a line."""
+    with refused("--hostfile", path, "cannot be read", "name a file with a host on each line"):
+        data = path.read_bytes()
     try:
-        lines = [line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("--hostfile", str(path), f"cannot be read: {error}", "name another file") from error
+        lines = [line.partition("#")[0].strip() for line in data.decode().splitlines()]
+    except UnicodeDecodeError as error:
+        rule = f"must be UTF-8 text: byte {error.start} is not"
+        raise InputError("--hostfile", str(path), rule, "save the file as UTF-8") from error
     entries = [line for line in lines if line]
     if not entries:
-        raise InputError("--hostfile", str(path), "names no host", "write a host on each line")
+        raise InputError("--hostfile", str(path), "must name a host", "write a host on each line")
     return entries
 
 
-def of_allocation() -> list[str]:
-    """The hosts and processors of the Slurm allocation around this process, as overrides for ``--set``."""
+def of_allocation() -> list[Override]:
+    """The hosts and processors of the Slurm allocation around this process, as overrides."""
     try:
         nodes = allocation.nodes(os.environ)
     except SlurmError as error:
-        remedy = "use it in a batch script; lockstep submit writes one"
-        raise InputError("--allocation", True, str(error), remedy) from error
+        remedy = "use it in a batch script, as lockstep submit writes it"
+        raise InputError("--allocation", True, f"needs a Slurm allocation: {error}", remedy) from error
     entries = [f"{host}:{processors}" for host, processors in nodes]
     if len(entries) > 1:
-        return [f"hosts={json.dumps(entries)}"]
-    return ["hosts=[]", f"processors={nodes[0][1]}"]
+        return [make("hosts", entries, "--allocation")]
+    return [make("hosts", [], "--allocation"), make("processors", nodes[0][1], "--allocation")]

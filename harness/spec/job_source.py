@@ -101,10 +101,15 @@ def parse(data: Table) -> JobSource:
     one_of("level", data.get("level"), (LEVEL,))
     for key, remedy in FORMER.items():
         if key in data:
-            raise InputError(key, data[key], "belongs to the job log, which has the table [log]", remedy)
+            raise InputError(key, data[key], "is not a key of the experiment, but of its [log]", remedy)
     if ("log" in data) == ("model" in data):
-        rule = "either a job log or a [model] of jobs must be given"
-        raise InputError("log", data.get("log"), rule, "give --log FILE, or a table [log] or [model]")
+        rule, remedy = (
+            "either a job log or a [model] of jobs must be given",
+            "write --log FILE, [log] or [model]",
+        )
+        if "log" in data:
+            rule, remedy = "cannot be combined with [model]", "leave one of the two out"
+        raise InputError("log", data.get("log"), rule, remedy)
     return JobSource(**{key: data[key] for key in KEYS if key in data})
 
 
@@ -118,5 +123,4 @@ def processors_of(data: Table, source: JobSource) -> int:
 
 
 def no_processors(source: str, remedy: str) -> InputError:
-    rule = f"the {source} does not give the number of processors of the machine"
-    return InputError("processors", 0, rule, remedy)
+    return InputError("processors", None, f"needed for {source}, which has no number of processors", remedy)

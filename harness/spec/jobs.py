@@ -52,10 +52,10 @@ def job_group(job: Any, key: str) -> JobGroup:
     what = [name for name in ("program", "command", "kind") if name in rest]
     if not what:
         remedy = 'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }'
-        rule = "every [[jobs]] table needs a program, a command or a kind"
+        rule = "each [[jobs]] table needs a program, a command or a kind"
         raise InputError(f"{key}.program", None, rule, remedy)
     if len(what) > 1:
-        rule = f"a job has either a program, a command or a kind, and {what[0]} is given, too"
+        rule = f"cannot be combined with {what[0]}: a job has a program, a command or a kind"
         raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "write two [[jobs]] tables")
     work = {"program": _program, "command": _command, "kind": _single}[what[0]](rest, key)
     return build(JobGroup, {**shared, "program": work}, key)
@@ -71,7 +71,7 @@ def _program(table: Table, key: str) -> Work:
         one_of("pattern", pattern, PATTERNS)
         for name in program.keys() - field_names(Program) if pattern != LOCK else ():
             if name in field_names(LockProgram):
-                rule = f"it belongs to the pattern {LOCK}, and this one is {pattern}"
+                rule = f"needs the pattern {LOCK}, and this one is {pattern}"
                 raise InputError(name, program[name], rule, f'remove it, or write pattern = "{LOCK}"')
     return build(LockProgram if pattern == LOCK else Program, program, where)
 
@@ -103,7 +103,7 @@ def _command(table: Table, key: str) -> Work:
         rule = "must have -n, a number and the program behind the launcher and its options"
         raise InputError(where, words, rule, remedy)
     if "processes" in table and counted != count:
-        rule = f"the command starts {counted} processes"
+        rule = f"must be {counted}, which the command starts"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
     values = {name: table[name] for name in optional if name in table}
     fields = {"argv": argv, "processes": int(counted), "launcher": launcher, "launcher_options": options}
@@ -123,10 +123,12 @@ def _check_words(where: str, words: Any, remedy: str, *, empty: bool = False) ->
 def as_started(job: Any, key: str) -> JobGroup:
     """A job of an experiment with settings: a command as its user starts it, at once with all others."""
     job = as_table(job, key)
-    known_keys(job, ("command", "count"), key)
+    if "program" not in job and "kind" not in job:
+        known_keys(job, ("command", "count"), key)
     words, remedy = job.get("command"), 'write command = ["mpiexec", "-n", "2", "./my_app"]'
     if not words:
-        raise InputError(f"{key}.command", words, "programs with settings are commands", remedy)
+        rule = "with settings each [[jobs]] table needs a command"
+        raise InputError(f"{key}.command", words or None, rule, remedy)
     _check_words(f"{key}.command", words, remedy, empty=True)
     rest = {name: value for name, value in job.items() if name != "command"}
     return build(JobGroup, {**rest, "program": CommandLine(tuple(words))}, key)
@@ -142,7 +144,7 @@ def check_here(group: JobGroup, key: str) -> None:
         case _:
             return
     if shutil.which(words[0], path=path) is None:
-        rule = f"there is no program {words[0]!r} on the PATH or below the current directory"
+        rule = f"needs a program {words[0]!r} on the PATH or below the current directory"
         raise InputError(f"{key}.command", list(words), rule, "check its name, its path and its mode")
 
 

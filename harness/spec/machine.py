@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_dispatch_row, check_values
-from workloads.validation import InputError, known_keys, under
+from workloads.validation import InputError, known_keys, shown, under
 
 NUMBER = re.compile("[0-9]{1,9}")
 
@@ -21,14 +21,14 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             values["dispatch_table"] = read_table(folder / values["dispatch_table"])
         check_values(values)
         if "dispatch_table" in values and values.get("local", "svr4") != "svr4":
-            rule = f"belongs to svr4, but local is {values['local']!r}"
+            rule = f"needs local = 'svr4', and local is {values['local']!r}"
             raise InputError("dispatch_table", values["dispatch_table"], rule, 'write local = "svr4"')
     return values
 
 
 def check_real(values: Mapping[str, Any]) -> None:
     if values.get("lost"):
-        rule = "real runs use all processors; only simulated machines can lose some"
+        rule = "cannot be in real runs, which use all processors"
         remedy = "use lockstep simulate, or leave lost out"
         raise InputError("machine.lost", values["lost"], rule, remedy)
 
@@ -60,14 +60,14 @@ def read_table(path: Path) -> list[list[int]]:
             rows.append([max(1, round(quantum * TICKS_PER_S / per_s)), *others])
             origins.append((place, text))
         elif text:
-            rule = f"line {place} of {path} is neither a row of {', '.join(COLUMNS)} nor RES=N"
-            raise InputError("dispatch_table", text, rule, "give five whole numbers for each priority")
+            rule = f"line {place} must be {', '.join(COLUMNS)}, or RES=N ({shown(text)})"
+            raise InputError("dispatch_table", str(path), rule, "write five whole numbers for each priority")
     if not rows:
-        raise InputError("dispatch_table", str(path), "has no row", "write a row for each priority")
+        raise InputError("dispatch_table", str(path), "must have a row", "write a row for each priority")
     for row, (place, text) in zip(rows, origins, strict=True):
         try:
             check_dispatch_row(row, len(rows))
         except InputError as error:
-            rule = f"line {place} of {path}: {error.key} {error.rule}"
-            raise InputError("dispatch_table", text, rule, error.remedy) from None
+            rule = f"line {place}: {error.key} {error.rule} ({shown(text)})"
+            raise InputError("dispatch_table", str(path), rule, error.remedy) from None
     return rows

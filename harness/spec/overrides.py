@@ -65,7 +65,7 @@ class Override:
 def parse(text: str) -> Override:
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
-        raise InputError("--set", text, "must be key=value", "for example --set repeats=3")
+        raise InputError("--set", text, "must be KEY=VALUE", "write --set repeats=3, say")
     return make(key.strip(), _value(key.strip(), value.strip()), f"--set {brief(text)}")
 
 
@@ -90,11 +90,11 @@ def scheduler(text: str) -> dict[str, Any]:
     """The [[schedulers]] table that a policy with its keys asks for, such as ``gang quantum_ms=20``."""
     try:
         name, *settings = shlex.split(re.sub(r"\s*=\s*", "=", text)) or [""]
-    except ValueError as error:
-        raise InputError("--policy", text, f"is no policy: {error}", "close the quotation") from None
+    except ValueError:
+        raise InputError("--policy", text, "must have quotes in pairs", "close the quotation") from None
     wrong = [name] if "=" in name else [setting for setting in settings if "=" not in setting]
     if wrong:
-        rule = f"a policy and KEY=VALUE have blanks between them, and {wrong[0]!r} is neither"
+        rule = f"must be a policy and KEY=VALUE with blanks between them, and {wrong[0]!r} is neither"
         raise InputError("--policy", text, rule, 'write "gang quantum_ms=20", say')
     table: dict[str, Any] = {"schedulers": [{"policy": name}]}
     for setting in settings:
@@ -145,8 +145,8 @@ def apply(data: dict[str, Any], override: Override) -> None:
     steps, key, swept = override.steps, _written(override.steps), data.get("sweep")
     for axis, values in swept.items() if isinstance(swept, dict) and steps[0] != "sweep" else ():
         if make(axis, None, axis).touches(key):
-            rule = f"the file sweeps it over {shown(values)}"
-            raise InputError(key, override.value, rule, f"override the sweep: --set sweep.{axis}=[...]")
+            rule = f"cannot be set, since the file sweeps it over {shown(values)}"
+            raise InputError(key, override.value, rule, f"write --set sweep.{axis}=[...]")
     if steps[0] == "program":
         for number, job in enumerate(_tables(data, "jobs")):
             if not (isinstance(job, dict) and {"command", "kind"} & job.keys()):  # those have no program
@@ -160,7 +160,7 @@ def apply(data: dict[str, Any], override: Override) -> None:
             _put(data, ("schedulers", number, *steps), override.value)
     elif len(steps) == 1 and steps[0] in field_names(LockProgram):
         remedy = f"write program.{key} for all jobs, or jobs.0.program.{key} for one"
-        raise InputError(key, override.value, "is a key of programs", remedy)
+        raise InputError(key, override.value, "is not a key of the experiment, but of programs", remedy)
     else:
         _put(data, steps, override.value)
 
@@ -202,14 +202,16 @@ def _index(here: Any, steps: tuple[Step, ...], depth: int, value: Any) -> int:
     key, step, table = _written(steps), steps[depth], _written(steps[:depth])
     if not isinstance(here, list):
         what = "a table" if isinstance(here, dict) else "a single value"
-        raise InputError(key, value, f"{table} is {what} without a key {step!r}", "check the key")
+        raise InputError(
+            key, value, f"cannot be set: {table} is {what} without a key {step!r}", "check the key"
+        )
     if not isinstance(step, int):
         everywhere = f", or {step}.KEY for all" if step == "program" else ""
         remedy = f"name an entry, as in {table}.0.{step}{everywhere}"
-        raise InputError(key, value, f"{table} is a list of {len(here)}", remedy)
+        raise InputError(key, value, f"must have a number: {table} is a list of {len(here)}", remedy)
     if step >= len(here):
-        rule = f"{table} has {len(here)} entries, numbered from 0"
-        raise InputError(key, value, rule, "choose an existing entry, or edit the file")
+        rule = f"must be one of {len(here)} {table}, numbered from 0"
+        raise InputError(key, value, rule, f"write {len(here) - 1} or less, or edit the file")
     return step
 
 

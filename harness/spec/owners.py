@@ -12,7 +12,7 @@ from harness.spec import trace_text
 from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import Table, each
 from workloads.bounds import within
-from workloads.validation import InputError, known_keys
+from workloads.validation import InputError, known_keys, shown
 
 KINDS = ("present_s", "times_s", "trace")
 """The keys that say when an owner is there; a table has one of them."""
@@ -29,8 +29,8 @@ def parse(value: Any, folder: Path, schedulers: Sequence[Scheduler] = ()) -> tup
     for index, one in enumerate(schedulers):
         if not one.policy.uses_owner_load:
             heeding = ", ".join(name for name, kind in policies.known().items() if kind.uses_owner_load)
-            rule = f"takes no notice of owners; these policies do: {heeding}"
-            remedy = "choose one of them, or leave [[owners]] out"
+            rule = f"cannot have [[owners]], of whom only {heeding} take notice"
+            remedy = "choose one of these policies, or leave [[owners]] out"
             raise InputError(f"schedulers[{index}].policy", one.name, rule, remedy)
     return owners
 
@@ -44,12 +44,16 @@ def _owner(table: Table, folder: Path) -> Owner:
         within("owners.processors", processor, f"processors[{index}]")
     kinds = [key for key in KINDS if key in table]
     if len(kinds) != 1:
-        rule = f"an owner has exactly one of {', '.join(KINDS)}"
+        rule = f"an owner must have exactly one of {', '.join(KINDS)}"
         raise InputError(kinds[1] if kinds else KINDS[0], None, rule, "write present_s = 600.0")
     if ("away_s" in table) != ("present_s" in table):
-        raise InputError("away_s", table.get("away_s"), "belongs to present_s", "give both, or neither")
+        raise InputError(
+            "away_s", table.get("away_s"), "needs present_s, and present_s needs it", "write both, or neither"
+        )
     if "trace" in table and "load" in table:
-        raise InputError("load", table["load"], "the trace has the loads", "leave load out")
+        raise InputError(
+            "load", table["load"], "cannot be combined with trace, which has the loads", "leave load out"
+        )
     load = table.get("load", 1.0)
     within("owners.load", load)
     owner = Owner(tuple(processors), load=float(load))
@@ -92,20 +96,22 @@ def _trace(value: Any, folder: Path) -> tuple[tuple[float, float], ...]:
         try:
             at_s, load = map(trace_text.decimal, re.findall(r"[^ \t]+", text))
         except ValueError:
-            rule = f"line {place} of {path} is not a time in seconds and a load"
-            raise InputError("trace", text, rule, "write 12.5 0.8") from None
+            rule = f"line {place} must be a time in seconds and a load ({shown(text)})"
+            raise InputError("trace", value, rule, "write 12.5 0.8") from None
         try:
             within("owners.at_s", at_s, "time")
             within("owners.load", load, "load")
         except InputError as error:
-            rule = f"line {place} of {path}: {error.key} {error.rule}"
-            raise InputError("trace", text, rule, error.remedy) from None
+            rule = f"line {place}: {error.key} {error.rule} ({shown(text)})"
+            raise InputError("trace", value, rule, error.remedy) from None
         if loads and at_s <= loads[-1][0]:
-            rule = f"line {place} of {path} is not after the line before"
-            raise InputError("trace", text, rule, "sort the lines by time")
+            rule = f"line {place} must be later than the line before ({shown(text)})"
+            raise InputError("trace", value, rule, "sort the lines by time")
         loads.append((at_s, load))
     if not loads:
-        raise InputError("trace", str(path), "has no load", "write a time in seconds and a load on each line")
+        raise InputError(
+            "trace", value, "must have a load", "write a time in seconds and a load on each line"
+        )
     return tuple(loads)
 
 
@@ -115,8 +121,9 @@ def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
     for index, owner in enumerate(owners):
         for processor in owner.processors:
             if processor >= processors:
-                rule = f"the machine has {processors} processors, numbered from 0"
-                raise InputError(f"owners[{index}].processors", processor, rule, "give a smaller number")
+                rule = f"must be one of {processors} processors, numbered from 0"
+                remedy = f"write {processors - 1} or less"
+                raise InputError(f"owners[{index}].processors", processor, rule, remedy)
         places = [owner.processors] if owner.processors else [(p,) for p in range(processors)]
         owners_here += [replace(owner, processors=place) for place in places]
     return tuple(owners_here)

@@ -42,7 +42,7 @@ class Scheduler:
     def __post_init__(self) -> None:
         options = self.options
         if options.waiting != "global-adaptive" and options.imbalance_estimate != DEFAULT_ESTIMATE:
-            rule = f"the waiting rule {options.waiting} has no such estimate"
+            rule = f"cannot act under the waiting rule {options.waiting}"
             remedy = 'write waiting = "global-adaptive", or leave it out'
             raise InputError("imbalance_estimate", options.imbalance_estimate, rule, remedy)
         one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
@@ -154,8 +154,8 @@ def schedulers_of(tables: Any, read: Reader, *, merge: bool = False) -> tuple[Sc
         return tuple(dict.fromkeys(schedulers))
     for index, scheduler in enumerate(schedulers):
         if (first := schedulers.index(scheduler)) < index:
-            rule = f"is the same as schedulers[{first}]"
-            remedy = "remove one; repeats = N measures more often"
+            rule = f"cannot be the same as schedulers[{first}]"
+            remedy = "remove one (repeats = N measures more often)"
             raise InputError(f"schedulers[{index}]", tables[index], rule, remedy)
     return schedulers
 
@@ -186,7 +186,7 @@ def _check_slots(policy: Policy) -> None:
     for key, length_ms in shortest_ms(vars(policy)).items():
         if length_ms < LEAST_SLOT_MS:
             value = getattr(policy, key)
-            rule = f"a change takes 0.04 ms of each processor; real slots last {LEAST_SLOT_MS} ms or more"
+            rule = f"must be at least {LEAST_SLOT_MS} ms in real runs, since a change takes 0.04 ms"
             raise InputError(key, value, rule, f"write {LEAST_SLOT_MS} or more, or ask lockstep simulate")
 
 
@@ -223,13 +223,13 @@ def who_has(key: str) -> str:
 def policy_of(table: Table, others: Sequence[str] = ()) -> Policy:
     """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``."""
     if "policy" not in table:
-        remedy = "give one of " + ", ".join(policies.known())
+        remedy = 'write policy = "gang", say (lockstep policies lists all)'
         raise InputError("policy", None, "every [[schedulers]] table must have one", remedy)
     name = table["policy"]
     own = policies.parameters(name)
     for key in table:
         if key not in own and any(key in policies.parameters(other) for other in policies.known()):
-            rule = f"the policy {name!r} has no such key"
-            raise InputError(key, table[key], rule, f"remove it; {who_has(key)}")
+            rule = f"is not a key of the policy {name!r}"
+            raise InputError(key, table[key], rule, f"remove it ({who_has(key)})")
     known_keys(table, ("policy", *others, *own), "")
     return policies.create(name, {key: table[key] for key in table if key not in ("policy", *others)})

@@ -125,12 +125,17 @@ def of_file(table: Table) -> Setting:
         found = replace(UNCHANGED, setting=name, options=options, lines=(exec_line(asked, ["COMMAND"]),))
     elif asked:
         key, value = asked.popitem()
-        raise InputError(key, value, f"belongs to the setting {TWO_PHASE!r}", "leave it out")
+        raise InputError(key, value, f"needs the setting {TWO_PHASE!r}", "leave it out")
     if not environment:
         _check_known(name, found)
         return found
     if name == AS_IT_IS:
-        raise InputError("environment", dict(environment), "changes something", "choose another name")
+        raise InputError(
+            "environment",
+            dict(environment),
+            f"must be empty for {AS_IT_IS!r}, which changes nothing",
+            "choose another name",
+        )
     values = tuple(sorted(environment.items()))
     line = "export " + " ".join(f"{key}={shlex.quote(value)}" for key, value in values)
     lines = (line, *found.lines) if name == TWO_PHASE else (line,)

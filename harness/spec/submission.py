@@ -76,7 +76,9 @@ class Submission(Checked):
             remedy = "write minutes, hours:minutes:seconds or days-hours"
             raise InputError("time", limit, "must be a time limit of sbatch", remedy) from None
         if limit_s is not None and limit_s <= self.signal_s:
-            rule = f"is {limit_s} s, and the signal to end comes {self.signal_s} s before (signal_s)"
+            rule = (
+                f"must be more than {self.signal_s} s, as the signal to end comes so long before (signal_s)"
+            )
             raise InputError("time", limit, rule, "give more time, or write a smaller slurm.signal_s")
 
     def _asked(self, *names: str) -> str | None:
@@ -101,8 +103,8 @@ class Submission(Checked):
         if self.ntasks_per_node is not None:
             return self
         if not processors:
-            rule = "the experiment uses all processors, but Slurm needs a number"
-            raise InputError("ntasks-per-node", None, rule, "give --ntasks-per-node, or processors")
+            rule = "Slurm needs a number, and the experiment uses all processors"
+            raise InputError("ntasks-per-node", None, rule, "write --ntasks-per-node 2, or processors = 2")
         if processors % self.nodes:
             rule = f"cannot divide {processors} processors evenly"
             raise InputError("nodes", self.nodes, rule, "give --ntasks-per-node")
@@ -111,7 +113,7 @@ class Submission(Checked):
     def check_one_node(self) -> None:
         """Refuse several nodes for programs that only this host runs."""
         if self.nodes > 1:
-            rule = "programs with settings run on one node, as their users start them"
+            rule = "must be 1 for programs with settings, which run as their users start them"
             raise InputError("slurm.nodes", self.nodes, rule, "leave it out")
 
     @property

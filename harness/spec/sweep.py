@@ -125,7 +125,7 @@ def _check_axis(key: str, values: Any, *, by_job: bool) -> None:
         places = [*(f'"{one}.KEY"' for one in tables), *(f'"{one}.0.KEY"' for one in lists)]
         remedy = f'write {", ".join(places)} or "processors", in quotes'
         what = "the source of jobs" if by_job else "programs, jobs"
-        rule = f"a sweep varies a key of {what}, schedulers or the machine"
+        rule = f"must be a key of {what}, schedulers or the machine"
         raise InputError(where, values, rule, nearest(key, [*keys, *overrides.scheduler_keys()], remedy))
     if not isinstance(values, list) or not values:
         raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
@@ -133,4 +133,4 @@ def _check_axis(key: str, values: Any, *, by_job: bool) -> None:
         raise InputError(where, values, f"must be a list of at most {CELLS} values", "give fewer")
     for index, value in enumerate(values):
         if value in values[:index]:
-            raise InputError(f"{where}[{index}]", value, "is twice in the sweep", "remove one")
+            raise InputError(f"{where}[{index}]", value, "cannot be twice in the sweep", "remove one")

@@ -4,13 +4,14 @@ import bz2
 import gzip
 import lzma
 import re
+import shlex
 import stat
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from workloads.bounds import BOUNDS, within
-from workloads.validation import InputError
+from workloads.validation import InputError, shown
 
 UNKNOWN = -1
 
@@ -56,16 +57,21 @@ def lines(path: Path) -> list[str]:
             try:
                 data = decompress(data)
             except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, MemoryError) as error:
-                rule = f"its compression is damaged or incomplete: {str(error).lower() or 'too large'}"
+                reason = str(error).lower() or "too large"
+                rule = f"cannot be read: its compression is damaged or incomplete: {reason}"
                 raise InputError("trace", str(path), rule, "copy the file again") from None
             break
     for magic, (what, command) in _PACKED.items():
         if data.startswith(magic):
             rule = f"is {what}, and must be text, or compressed by gzip, bzip2 or xz"
-            raise InputError("trace", str(path), rule, f"unpack it first: {command} FILE > log.swf")
+            raise InputError(
+                "trace", str(path), rule, f"unpack it first: {command} {shlex.quote(str(path))} > log.swf"
+            )
     if data[257:262] == b"ustar":
         rule = "is a tar archive, and must be a single log"
-        raise InputError("trace", str(path), rule, "unpack it first: tar -xOf FILE > log.swf")
+        raise InputError(
+            "trace", str(path), rule, f"unpack it first: tar -xOf {shlex.quote(str(path))} > log.swf"
+        )
     text = data.decode("utf-8-sig", errors="replace")
     if (at := text.find("\0")) >= 0:
         line = text.count("\n", 0, at) + 1
@@ -104,4 +110,4 @@ def refuse(fault: InputError) -> None:
 def refusal(
     path: Path, line: int, name: str, text: str, rule: str, remedy: str = "correct or remove that line"
 ) -> InputError:
-    return InputError("trace", text, f"{path}, line {line}: {name} {rule}", remedy)
+    return InputError("trace", str(path), f"line {line}: {name} {rule} ({shown(text)})", remedy)

@@ -31,10 +31,10 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
     key = next((key for key in changed if key != "bind"), "")
     places = running and not policy.stops_processes and chosen.name not in ("none", "batch")
     for refused, rule, remedy in (
-        (key == "waiting", "its ranks wait two-phase", "start them together under lockstep exec"),
-        (key, f"{key} is for the programs of experiments", "leave it out"),
-        (policy.relocates, "it moves jobs to other processors", "choose gang or batch"),
-        (places, "it has places for jobs that start, and some run already", "choose gang, batch or none"),
+        (key == "waiting", "needs ranks that wait two-phase", "start them together under lockstep exec"),
+        (key, f"cannot have {key}, which is for the programs of experiments", "leave it out"),
+        (policy.relocates, "cannot move these jobs to other processors", "choose gang or batch"),
+        (places, "needs jobs that start, and some run already", "choose gang, batch or none"),
     ):
         if refused:
             raise InputError("--policy", text, rule, remedy)
@@ -65,20 +65,28 @@ def check_roots(pids: Sequence[int]) -> None:
         for refused, rule, remedy in (
             (
                 not there or _of_kernel(pid),
-                "is no running program",
+                "is not a running program",
                 "name a launcher, or the root of a program",
             ),
-            (pid in above, "has started this command", "name the root of a job, not its shell"),
-            (os.getuid() and not is_ours(pid), "belongs to another user", "be that user, or root"),
-            (stopped, f"process {stopped} of it is stopped", f"kill -CONT {stopped}, or leave it out"),
+            (
+                pid in above,
+                "cannot be stopped, as it has started this command",
+                "name the root of a job, not its shell",
+            ),
+            (os.getuid() and not is_ours(pid), "is not yours, but another user's", "be that user, or root"),
+            (
+                stopped,
+                f"must be running, and its process {stopped} is stopped",
+                f"kill -CONT {stopped}, or leave it out",
+            ),
         ):
             if refused:
                 raise InputError("--pid", pid, rule, remedy)
     for one, other in permutations(pids, 2):
         if one == other:
-            raise InputError("--pid", one, "is named twice", "leave one of them out")
+            raise InputError("--pid", one, "cannot be named twice", "leave one of them out")
         if one in _upwards(other):
-            rule = f"belongs to {one}, which is named, too"
+            rule = f"cannot be named with {one}, to which it belongs"
             raise InputError("--pid", other, rule, "leave one of them out")
 
 

@@ -73,8 +73,8 @@ class Store:
         self.path = folder if existing and folder.is_file() else folder / FILE_NAME
         self._warn, self._kept = warn, 0
         if existing and not self.path.exists():
-            rule = "holds no records of Lockstep" if folder.exists() else "there is no such directory"
-            remedy = "give the directory that lockstep run --results wrote (default: lockstep-results)"
+            rule = "holds no records of Lockstep" if folder.exists() else "is not a directory that exists"
+            remedy = "name the directory that lockstep run --results wrote (default: lockstep-results)"
             raise InputError("RESULTS", str(folder), rule, remedy)
         try:
             if not existing:
@@ -90,9 +90,9 @@ class Store:
             raise
         except (OSError, sqlite3.Error, *BROKEN) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            rule = f"must be a directory with room for a store: {reason.lower()}"
-            remedy = "check the path, its permissions and the free space"
-            raise InputError("--results", str(folder), rule, remedy) from None
+            rule = f"must be a directory with {'' if existing else 'room for '}a store: {reason.lower()}"
+            remedy = "check the path and its permissions" + ("" if existing else ", and the free space")
+            raise InputError("RESULTS" if existing else "--results", str(folder), rule, remedy) from None
         self._rank_columns = frozenset(column[0] for column in described)
         self._spool = Spool(self.path, reserve=not existing)
         self._take_in()
@@ -307,7 +307,9 @@ class Store:
                 return run_record(self._database, number)
             (last,) = self._database.execute("SELECT max(id) FROM runs").fetchone()
         if not last:
-            raise InputError("--run", number, "the store holds no runs", "make some with lockstep run")
+            raise InputError(
+                "--run", number, "cannot be in this store, which holds no runs", "make some with lockstep run"
+            )
         rule = f"the store's runs have the numbers 1 to {last}"
         raise InputError("--run", number, rule, "choose one of them, or leave --run out")
 

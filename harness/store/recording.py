@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from coordinator.host.launchers import program_name
 from workloads.bounds import RANKS
 from workloads.native.recorded import KINDS
-from workloads.validation import LockstepError, shown
+from workloads.validation import LockstepError, reason_of, shown
 
 VERSION = 1
 FOLDER = "recordings"
@@ -95,9 +95,13 @@ Rows = NDArray[Any]
 
 
 class RecordingError(LockstepError):
-    """A recording cannot be read or written; the message names its file."""
+    """A recording cannot be read or written: its file, the rule that it breaks, and what to do."""
 
     exit_status = 2
+
+    def __init__(self, path: Path, rule: str, remedy: str = "name a file that lockstep record has written"):
+        super().__init__(f"{path}: {rule}; {remedy}")
+        self.rule = rule
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
             if rank.full and not len(rank.rows):
                 reason = f"rank {rank.rank} had no room to record what it does"
                 remedy = "make room where the recording goes, or name another place"
-                raise RecordingError(f"{program_name(command)}: {reason}; {remedy}")
+                raise RecordingError(Path(program_name(command)), reason, remedy)
             worlds.setdefault(world, []).append((processes, rank))
     in_order = attrgetter("rank")
     programs = [
@@ -229,23 +233,23 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
         with path.open("rb") as file:
             begin = file.read(HEAD.itemsize)
             if len(begin) < HEAD.itemsize or begin[:8] not in (MAGIC, bytes(8)):
-                raise RecordingError(f"{path}: {UNKNOWN}")
+                raise RecordingError(path, UNKNOWN)
             if begin[:8] != MAGIC:
                 return None
             (head,) = np.frombuffer(begin, HEAD)
             if head["version"] != VERSION:
-                raise RecordingError(f"{path}: found version {head['version']}, required {VERSION}")
+                raise RecordingError(path, f"has version {head['version']}, and must have {VERSION}")
             windows = head["windows"][: max(0, int(head["slots"]))]
             most, words = int(head["most_kept"]), int(head["members_bytes"]) // 4
             members_at = HEAD_BYTES + SLOTS * most * OPERATION.itemsize
             room = path.stat().st_size - members_at
             if len(windows) == 0 or most < 0 or not 0 <= words <= room // 4:
-                raise RecordingError(f"{path}: {UNKNOWN}")
+                raise RecordingError(path, UNKNOWN)
             rows = [_kept(path, file, head, number) for number in range(len(windows))]
             file.seek(members_at)
             communicators = _communicators(path, np.frombuffer(file.read(words * 4), "<i4"))
     except OSError as error:
-        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RecordingError(path, f"cannot be read: {reason_of(error)}") from error
     finish_ns = int(head["finish_ns"])
     last_ns = max(int(head["last_ns"]), int(head["start_ns"]))
     return (
@@ -281,17 +285,17 @@ def _count(value: Any) -> int:
 def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
     kept, most = int(head["windows"][number]["kept"]), int(head["most_kept"])
     if not 0 <= kept <= most:
-        raise RecordingError(f"{path}: {UNKNOWN}")
+        raise RecordingError(path, UNKNOWN)
     file.seek(HEAD_BYTES + number * most * OPERATION.itemsize)
     held = file.read(kept * OPERATION.itemsize)
     if len(held) < kept * OPERATION.itemsize:
-        raise RecordingError(f"{path}: {UNKNOWN}")
+        raise RecordingError(path, UNKNOWN)
     return _known(path, np.frombuffer(held, OPERATION))
 
 
 def _known(path: Path, rows: Rows) -> Rows:
     if np.any(rows["kind"] >= len(KINDS)):
-        raise RecordingError(f"{path}: {UNKNOWN}")
+        raise RecordingError(path, UNKNOWN)
     return rows
 
 
@@ -299,7 +303,7 @@ def _communicators(path: Path, words: NDArray[Any]) -> dict[int, tuple[int, ...]
     communicators, place = {}, 0
     while place < len(words):
         if place + 3 > len(words) or not 0 <= words[place + 2] <= len(words) - place - 3:
-            raise RecordingError(f"{path}: {UNKNOWN}")
+            raise RecordingError(path, UNKNOWN)
         number, ranks = int(words[place]), int(words[place + 2])
         communicators[number] = tuple(map(int, words[place + 3 : place + 3 + ranks]))
         place += 3 + ranks
@@ -369,7 +373,9 @@ def write(recording: Recording, path: Path) -> None:
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise RecordingError(f"{path}: the recording cannot be written: {error.strerror}") from error
+            raise RecordingError(
+                path, f"the recording cannot be written: {reason_of(error)}", "choose another file"
+            ) from error
         raise
 
 
@@ -389,16 +395,18 @@ def read(path: Path) -> Recording:
         with np.load(path, allow_pickle=False) as held:
             about = json.loads(bytes(held["about"]))
             if about["lockstep"] != "recording" or about["version"] != VERSION:
-                raise RecordingError(f"{path}: found version {shown(about['version'])}, required {VERSION}")
+                raise RecordingError(path, f"has version {shown(about['version'])}, and must have {VERSION}")
             rows = _known(path, _table(held, OPERATION, ""))
             windows = _table(held, WINDOW, "window_")
         recording = Recording(tuple(about["command"]), about["processes"], _ranks(path, about, rows, windows))
     except RecordingError:
         raise
     except OSError as error:
-        raise RecordingError(f"{path}: cannot be read: {error.strerror or UNKNOWN}") from error
+        raise RecordingError(
+            path, f"cannot be read: {reason_of(error) if error.strerror else UNKNOWN}"
+        ) from error
     except Exception as error:  # zipfile, zlib and NumPy raise nearly anything for damaged bytes
-        raise RecordingError(f"{path}: no recording: {UNKNOWN}") from error
+        raise RecordingError(path, f"no recording: {UNKNOWN}") from error
     _check(path, recording)
     return recording
 
@@ -409,7 +417,7 @@ def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> t
     for one in about["ranks"]:
         ends = row + one["operations"], window + one["windows"]
         if not row <= ends[0] <= len(rows) or not window < ends[1] <= len(windows):
-            raise RecordingError(f"{path}: {UNKNOWN}")
+            raise RecordingError(path, UNKNOWN)
         ranks.append(
             RankRecording(
                 **{name: one[name] for name in PLAIN}
@@ -428,13 +436,13 @@ def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> t
 def _check(path: Path, held: Recording) -> None:
     """Refuse what no program can have recorded; what replays a recording relies on it."""
     if not (_whole(held.processes, 1, RANKS) and all(isinstance(word, str) for word in held.command)):
-        raise RecordingError(f"{path}: no recording: {UNKNOWN}")
+        raise RecordingError(path, f"no recording: {UNKNOWN}")
     for place, rank in enumerate(held.ranks):
         for reason in _faults(rank, held.processes):
             remedy = "record the program again with lockstep record"
-            raise RecordingError(f"{path}: entry {place} of ranks: {reason}; {remedy}")
+            raise RecordingError(path, f"entry {place} of ranks: {reason}", remedy)
     if not 0 < len({rank.rank for rank in held.ranks}) == len(held.ranks):
-        raise RecordingError(f"{path}: no recording: it must have ranks, and each of them once")
+        raise RecordingError(path, "no recording: it must have ranks, and each of them once")
 
 
 def _faults(rank: RankRecording, processes: int) -> Iterator[str]:

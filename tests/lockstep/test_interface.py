@@ -82,7 +82,7 @@ def test_options_that_do_not_fit_raise_bad_input(tmp_path):
         lockstep.advise(jobs="many", results=tmp_path)
     with pytest.raises(lockstep.InputError, match="repeats = 0"):
         lockstep.simulate(EXPERIMENT, settings="repeats=0", results=tmp_path)
-    with pytest.raises(lockstep.InputError, match="there is no such directory"):
+    with pytest.raises(lockstep.InputError, match="is not a directory that exists"):
         lockstep.load(tmp_path / "none")
 
 
@@ -173,7 +173,7 @@ def test_a_former_name_is_an_error_with_the_present_one():
         _ = lockstep.beside
     with pytest.raises(AttributeError, match="'doubts': it is called 'warnings' now"):
         _ = results.doubts
-    with pytest.raises(lockstep.InputError, match=r"anyway = True: .* it is called 'no_wait' now"):
+    with pytest.raises(lockstep.InputError, match=r"anyway = true: .* it is called 'no_wait' now"):
         lockstep.run("three-jobs", anyway=True)
     with pytest.raises(
         lockstep.InputError, match="no row_status; rename standing: it is called 'row_status' now"

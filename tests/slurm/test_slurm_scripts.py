@@ -251,7 +251,7 @@ def test_nodes_and_processors_of_an_allocation():
     ):
         with pytest.raises(SlurmError, match=complaint):
             nodes(variables | change)
-    with pytest.raises(SlurmError, match="no allocation"):
+    with pytest.raises(SlurmError, match="SLURM_JOB_ID is not set"):
         nodes({})
     assert per_node("1") == [1] and per_node("2(x3),4,1(x1)") == [2, 2, 2, 4, 1]
 

@@ -73,7 +73,7 @@ def test_a_declared_constant_is_calibrated_recorded_simulated_and_checked():
     result = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
     numbers, refused = result.stdout.splitlines()
     assert numbers == "2.0 2.0 2000"
-    assert refused.startswith("close_us = -1: must be a number of at least 0")
+    assert refused.startswith("close_us = -1: must be a number from 0")
 
 
 def test_each_constant_has_its_bounds_its_number_in_the_kernel_and_its_meaning():

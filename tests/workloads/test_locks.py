@@ -149,10 +149,10 @@ def test_a_program_survives_its_record():
         ({"sectoin_us": 20}, "did you mean 'section_us'"),
         ({"lock": "tickte"}, "did you mean 'ticket'"),
         ({"pattern": "LOK"}, "did you mean 'LOCK'"),
-        ({"pattern": "NEWS"}, r"program.\w+ = .*: it belongs to the pattern LOCK, and this one is NEWS"),
+        ({"pattern": "NEWS"}, r"program.\w+ = .*: needs the pattern LOCK, and this one is NEWS"),
         ({"read_gap_us": 3}, "LOCK has neither barriers nor reads"),
         ({"malleable": True}, "LOCK has neither barriers nor reads, and keeps its processes"),
-        ({"locks": 0}, r"locks = 0: must be a whole number of at least 1"),
+        ({"locks": 0}, r"locks = 0: must be a whole number from 1 to"),
         ({"section_us": 0}, r"section_us = 0: must be a number"),
     ],
 )

@@ -12,9 +12,9 @@ KEY = (7, 0, 2)
 
 
 def test_the_length_is_given_exactly_once():
-    with pytest.raises(InputError, match="exactly one of phases and dedicated_s"):
+    with pytest.raises(InputError, match="either phases or dedicated_s must be given"):
         Program()
-    with pytest.raises(InputError, match="exactly one of phases and dedicated_s"):
+    with pytest.raises(InputError, match="phases = 3: cannot be combined with dedicated_s"):
         Program(phases=3, dedicated_s=1.0)
 
 

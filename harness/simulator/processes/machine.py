@@ -111,7 +111,8 @@ class SimulatedMachine(MachineConstants):
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
         possible = {"eevdf": ("bound", "stealing"), "svr4": ("bound",)}.get(self.local, QUEUES)
         if self.queue not in possible:
-            rule = f"the simulated local scheduler {self.local!r} can have the queues {', '.join(possible)}"
+            queues = " or ".join(possible)
+            rule = f"cannot be simulated with local = {self.local!r}, whose queues must be {queues}"
             raise InputError("queue", self.queue, rule, 'write local = "rr" in [machine], or bind = true')
         self.seen()
         lost_processors(vars(self), self.processors)

@@ -232,7 +232,7 @@ def test_a_job_that_is_larger_than_what_is_left_is_refused_unless_it_folds():
     machine = SimulatedMachine(processors=4, lost=(1,))
     job = SimulatedJob(0, Program(processes=4, granularity_us=300, phases=2))
     with pytest.raises(
-        InputError, match=r"processors is 4, of which machine.lost leaves 3; .*make lost short"
+        InputError, match=r"must be at most 3.*, since machine.lost leaves 3 of 4; .*make lost short"
     ):
         simulate([job], machine, policies.create("gang", {}))
 
@@ -332,7 +332,7 @@ def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path):
     trace.write_text("; MaxProcs: 16\n" + "\n".join(f"{n} {n} -1 5 {14 + n} " + "-1 " * 13 for n in (0, 1)))
     text = MODEL.replace("[model]\ncount = 100\nmaxima = [2, 16]\n", "")
     text = text.replace("processors = 16", f'log = {{ file = "{trace}" }}')
-    with pytest.raises(InputError, match=r"job 1 of the trace asks for 15 .*leaves 14 \(1 of 2 jobs"):
+    with pytest.raises(InputError, match=r"job 1 of the log asks for 15, .*leaves 14 \(1 of 2 jobs"):
         of_jobs(text)
 
 

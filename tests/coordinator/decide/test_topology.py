@@ -57,9 +57,9 @@ def test_hops_of_a_tree_go_through_its_switches():
         ('topology = "mesh"', "sides", ["columns", "write sides = [4, 4]"]),
         ('topology = "mesh"\nsides = [2, 2]', "sides", ["2 x 2 are not the 6 processors"]),
         ('topology = "torus"\nsides = [6]', "sides", ["columns"]),
-        ('topology = "torus"\nsides = [6, 0]', "sides[1]", ["at least 1"]),
-        ("sides = [3, 2]", "sides", ["belongs to a mesh or a torus"]),
-        ('topology = "tree"\nsides = []', "sides", ["belongs to a mesh or a torus"]),
+        ('topology = "torus"\nsides = [6, 0]', "sides[1]", ["from 1 to"]),
+        ("sides = [3, 2]", "sides", ["needs a mesh or a torus"]),
+        ('topology = "tree"\nsides = []', "sides", ["needs a mesh or a torus"]),
     ],
 )
 @pytest.mark.parametrize("level", ["jobs", "processes"])

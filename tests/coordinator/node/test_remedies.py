@@ -204,12 +204,12 @@ def remedy(kind, **more):
         ({"policy": "none", **BIT}, "'none' stops none"),
         ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
         ({"policy": "gang", "mechanism": "realtime", **BIT}, "does not stop the processes"),
-        ({"policy": "gang", **remedy("defer", deferrals=11)}, "deferrals = 11: .* 1 and at most 10"),
+        ({"policy": "gang", **remedy("defer", deferrals=11)}, "deferrals = 11: .* from 1 to 10"),
         (
             {"policy": "gang", **remedy("defer", deferral_us=0)},
-            "deferral_us = 0: .* and at most 1000",
+            "deferral_us = 0: .* to 1000",
         ),
-        ({"policy": "gang", **remedy("warning", warning_us=0)}, "of at least 1 and at most 100000"),
+        ({"policy": "gang", **remedy("warning", warning_us=0)}, "from 1 to 100000"),
         (
             {"policy": "gang", "quantum_ms": 2, **remedy("warning", warning_us=2000)},
             "must be shorter than a slot .2 ms.",

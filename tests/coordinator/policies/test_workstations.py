@@ -183,7 +183,7 @@ def test_faults_of_owners_are_named(owners, words):
 
 
 def test_owners_need_policies_that_heed_them():
-    with pytest.raises(InputError, match="takes no notice of owners; these policies do: condor"):
+    with pytest.raises(InputError, match="of whom only condor, idle-partition, owner-share take notice"):
         experiment.load(file([{"times_s": [[1, 2]]}], policy="gang"))
 
 

@@ -33,7 +33,9 @@ def test_commands_are_words_or_quoted_lines():
     assert colocate.lines("# two\n./a 1\n\n  ./b 'x y'  \n", "two") == [["./a", "1"], ["./b", "x y"]]
 
 
-@pytest.mark.parametrize(("line", "reason"), [("./b 'x", "No closing quotation"), ("./b | c", "no shell")])
+@pytest.mark.parametrize(
+    ("line", "reason"), [("./b 'x", "must have quotes in pairs"), ("./b | c", "no shell")]
+)
 def test_a_line_that_is_no_command_is_named(line, reason):
     with pytest.raises(InputError, match=f"^commands.txt, line 3 = .*{reason}"):
         colocate.lines(f"# two\n./a\n{line}\n", "commands.txt")
@@ -265,5 +267,5 @@ def test_programs_that_bind_themselves_to_one_processor_are_a_warning_of_the_sto
 def test_options_that_bind_are_refused_in_the_words_of_the_command_line(capsys, option):
     assert cli.main(["colocate", "--", f"mpiexec {option} -n 2 true", ":::", "true"]) == 2
     told = capsys.readouterr().err
-    assert f"COMMAND = {option.split()[0]!r}: places or binds processes" in told
+    assert f"COMMAND = {option.split()[0]!r}: cannot place or bind processes" in told
     assert "write -bind-to none" in told and "experiment" not in told

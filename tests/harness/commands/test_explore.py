@@ -13,8 +13,8 @@ from harness.commands import explore, shared
     ("words", "message"),
     [
         ("critical-sections", "has no bulk-synchronous program"),
-        ("adaptive", "level = 'jobs': is simulated job by job, without processes to run or to look at"),
-        ("tracer", "is neither a file nor a built-in experiment"),
+        ("adaptive", "level = 'jobs': has no processes that could run or be looked at"),
+        ("tracer", "is neither a file nor one of the"),
     ],
 )
 def test_an_experiment_without_lanes_is_refused_and_no_file_made(words, message, tmp_path, capsys):
@@ -44,7 +44,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(words, monkeyp
         monkeypatch.setattr(application, deed, lambda *_, **__: pytest.fail("it began"))
     file = str(tmp_path / "nowhere" / "file")
     assert cli.main([*words.split(), file, "--results", str(tmp_path)]) == 2
-    assert f"'{file}': cannot be written: No such file" in capsys.readouterr().err
+    assert f"'{file}': cannot be written: no such file" in capsys.readouterr().err
 
 
 def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path):

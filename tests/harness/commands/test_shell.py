@@ -30,7 +30,7 @@ def test_bash_completes_commands_options_and_files(lockstep, tmp_path):
 def test_there_are_scripts_for_other_shells(lockstep):
     assert lockstep("completion", "zsh")[1].startswith("#compdef lockstep")
     assert json.loads(lockstep("completion", "tcsh", "--json")[1])["shell"] == "tcsh"
-    assert "invalid choice: 'fish'" in lockstep("completion", "fish")[2]
+    assert "SHELL = 'fish': must be one of bash, zsh, tcsh" in lockstep("completion", "fish")[2]
 
 
 def test_without_its_package_the_remedy_is_told(lockstep, monkeypatch):

@@ -61,14 +61,14 @@ def dry(lockstep):
     [
         ('partitoin = "x"', "partitoin = 'x': is not a key that is known here; did you mean 'partition'"),
         ("ntasks_per_node = 2", "did you mean 'ntasks-per-node'?"),
-        ("ntasks-per-node = 0", "slurm.ntasks-per-node = 0: must be a whole number of at least 1"),
+        ("ntasks-per-node = 0", "slurm.ntasks-per-node = 0: must be a whole number from 1 to 4096"),
         ("nodes = 1.5", "slurm.nodes = 1.5: must be a whole number"),
         ("partition = 3", "slurm.partition = 3: must be one line of text"),
         ('qos = "a\\nb"', "must be one line of text"),
         ('extra = "--x"', "must be a list of lines"),
         ('extra = ["x"]', "must be an option of sbatch"),
         ("exclusive = 1", "must be true or false"),
-        ("signal_s = 0", "of at least 1"),
+        ("signal_s = 0", "from 1 to 65535"),
         ("container = 'apptainer \"a'", "slurm.container = 'apptainer \"a': must be a command"),
         ("container = 3", "slurm.container = 3: must be one line of text"),
     ],
@@ -112,10 +112,16 @@ def test_the_command_line_comes_before_the_file(dry):
     ("options", "said"),
     [
         (["--nodes=3"], "cannot divide 2 processors evenly"),
-        (["--set", "processors=0"], "give --ntasks-per-node"),
+        (["--set", "processors=0"], "write --ntasks-per-node"),
         (["--ntasks-per-node=64", "--nodes=4", "--set", "program.processes=256"], "#SBATCH --nodes=4\n"),
-        (["--set", "program.processes=4", "--set", "schedulers.0.policy=gang"], "processors is 2"),
-        (["--set", "machine.lost=[1]"], "machine.lost = [1]: real runs use all processors"),
+        (
+            ["--set", "program.processes=4", "--set", "schedulers.0.policy=gang"],
+            "must be at most 2 under gang",
+        ),
+        (
+            ["--set", "machine.lost=[1]"],
+            "machine.lost = [1]: cannot be in real runs, which use all processors",
+        ),
         (["--set", "slurm.container='apptainer exec a.sif'"], "\napptainer exec a.sif lockstep run "),
         (["--array=4"], "--array = 4"),
         *((["--results", name], "choose another directory") for name in ("a\nb", "a\\b", "a\udcffb")),
@@ -170,7 +176,7 @@ def test_what_is_no_part_is_refused(lockstep, text):
 
 def test_an_allocation_must_be_there(lockstep, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    assert "there is no allocation here" in lockstep("run", "x.toml", "--allocation")[2]
+    assert "needs a Slurm allocation" in lockstep("run", "x.toml", "--allocation")[2]
 
 
 def test_without_slurm_nothing_is_lost(lockstep, monkeypatch, tmp_path):

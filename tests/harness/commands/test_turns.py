@@ -86,14 +86,16 @@ def test_only_the_roots_of_running_jobs_can_take_turns():
     with started("sh", "-c", shell) as one, started(sys.executable, "-c", THREADS, **out) as threaded:
         child = eventually(lambda: next(children(one.pid), 0))
         turns.check_roots([one.pid, threaded.pid])
-        assert "belongs to" in refused([one.pid, child]) and "named twice" in refused([one.pid, one.pid])
+        assert "cannot be named with" in refused([one.pid, child]) and "named twice" in refused(
+            [one.pid, one.pid]
+        )
         threaded.stdout.readline()
         threads = {int(path.name) for path in Path(f"/proc/{threaded.pid}/task").iterdir()} - {threaded.pid}
         assert "no running" in refused([threads.pop()]) and "no running" in refused([2])
         assert "has started this" in refused([os.getppid()])
         os.kill(child, signal.SIGSTOP)
         assert eventually(lambda: state(child) == "T")
-        assert f"process {child} of it is stopped" in refused([one.pid])
+        assert f"its process {child} is stopped" in refused([one.pid])
         threaded.kill()
         assert eventually(lambda: state(threaded.pid) == "Z")
         assert "no running" in refused([threaded.pid])
@@ -105,7 +107,7 @@ def test_the_job_of_another_user_is_refused(monkeypatch):
     with started("sleep", "60", user=NOBODY) as one:
         turns.check_roots([one.pid])
         monkeypatch.setattr(os, "getuid", lambda: NOBODY + 1)
-        assert refused([one.pid]) == "belongs to another user"
+        assert refused([one.pid]) == "is not yours, but another user's"
 
 
 @pytest.mark.slow

@@ -115,22 +115,28 @@ def test_a_report_has_no_row_of_a_setting_that_the_file_has_not(command, lockste
     [
         ('schedulers.0.setting=""', "schedulers[0].setting = ''"),
         ("schedulers.0={policy='gang'}", "schedulers[0].policy = 'gang'"),
-        ("schedulers.0.waiting=spin", "belongs to the setting 'two-phase'"),
+        ("schedulers.0.waiting=spin", "needs the setting 'two-phase'"),
         ("schedulers.0={setting='two-phase', waiting='oracle'}", "schedulers[0].waiting = 'oracle'"),
         ("schedulers.0.setting=theirs", "schedulers[0].environment is missing"),
         ("schedulers.0.setting='fewer threads'", "depends on the host"),
         ("schedulers.0.environment.A=1", "schedulers[0].environment.A = 1"),
-        ("schedulers.0.environment.A='1'", "schedulers[0].environment = {'A': '1'}: changes something"),
-        ("jobs.0={program={dedicated_s=1}}", "jobs[0].program"),
+        (
+            "schedulers.0.environment.A='1'",
+            "schedulers[0].environment = { A = '1' }: must be empty for 'as it is'",
+        ),
+        ("jobs.0={program={dedicated_s=1}}", "jobs[0].command is missing: with settings"),
         ("jobs.0={count=2}", "jobs[0].command is missing"),
         ("jobs.0.command=['']", "jobs[0].command = ['']"),
         ("hosts=['a:1']", "hosts = ['a:1']"),
-        ("processors=1", "processors = 1: programs with settings run as their users start them"),
-        ("sweep.processors=[1,2]", "processors = [1, 2]: programs with settings"),
-        ("machine.poll_us=1", "machine = {'poll_us': 1}: programs with settings"),
-        ("dedicated=two-phase", "dedicated = 'two-phase': programs with settings"),
+        (
+            "processors=1",
+            "processors = 1: cannot be set for programs with settings, which run as their users",
+        ),
+        ("sweep.processors=[1,2]", "processors = [1, 2]: cannot be set for programs with settings"),
+        ("machine.poll_us=1", "machine = { poll_us = 1 }: cannot be set for programs with settings"),
+        ("dedicated=two-phase", "dedicated = 'two-phase': cannot be set for programs with settings"),
         ("timeout_factor=0.5", "timeout_factor = 0.5"),
-        ("jobs.0.command=['nowhere']", "jobs[0].command = ['nowhere']: there is no program 'nowhere'"),
+        ("jobs.0.command=['nowhere']", "jobs[0].command = ['nowhere']: needs a program 'nowhere'"),
         ("waiting=immediate", "'two-phase'; add a table with setting = \"two-phase\"\n"),
         ("quantum_ms=3", "tables with settings have no such key; leave it out\n"),
     ],
@@ -166,7 +172,7 @@ def test_settings_are_submitted_to_one_node(lockstep):
     words = "submit", "mine.toml", "--dry-run", "--ntasks-per-node", "2"
     status, out, err = lockstep(*words, "--nodes", "2")
     (line,) = err.splitlines()
-    assert status == 2 and not out and "slurm.nodes = 2: programs with settings run on one node" in line
+    assert status == 2 and not out and "slurm.nodes = 2: must be 1 for programs with settings" in line
     status, out, err = lockstep(*words)
     assert status == 0 and "--ntasks-per-node=2" in out and "--allocation" not in out, err
 
@@ -176,7 +182,7 @@ def test_settings_are_of_real_runs_and_only_they_have_a_factor(lockstep):
     status, _, err = lockstep("simulate", "mine.toml")
     assert status == 2 and "schedulers[0].setting = 'as it is': programs with a setting" in err
     status, _, err = lockstep("run", "three-jobs", "--set", "timeout_factor=3")
-    assert status == 2 and "timeout_factor = 3: belongs to experiments with settings" in err
+    assert status == 2 and "timeout_factor = 3: needs programs with settings" in err
 
 
 @pytest.mark.slow

@@ -178,7 +178,7 @@ def test_a_full_disk_leaves_no_half_schedule(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(swf, "write_jobs", full)
     assert main(command) == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("lockstep: --output = 'out/00-easy.csv': cannot be written: No space left")
+    assert error.startswith("lockstep: --output = 'out/00-easy.csv': cannot be written: no space left")
     assert not (tmp_path / "out" / "00-easy.csv").exists()
     monkeypatch.setattr(swf, "write_jobs", whole)
     assert main([*command, "--resume"]) == 0
@@ -333,17 +333,17 @@ def test_python_gets_the_rows_of_a_model_with_intervals(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (['trace="log.swf"'], r"trace = 'log.swf': belongs to the job log.*\[log\]"),
-        (["load=0.5"], r"load = 0.5: belongs to the job log.*below \[log\]"),
+        (['trace="log.swf"'], r"trace = 'log.swf': is not a key of the experiment, but of its.*\[log\]"),
+        (["load=0.5"], r"load = 0.5: is not a key of the experiment, but of its.*below \[log\]"),
         (["log.lod=0.5"], "did you mean 'load'"),
         (["log.load=0"], "log.load = 0"),
-        (["sweep.model.load=[0.1,0.2]"], "either a job log or a"),
+        (["sweep.model.load=[0.1,0.2]"], "cannot be combined with"),
         (["sweep.log.load=[0.1,-1]"], 'sweep."log.load" = -1'),
         (["sweep.program.imbalance=[0,1]"], "the source of jobs, schedulers or the machine"),
-        (["schedulers=[{policy='gang'},{policy='gang'}]"], r"is the same as schedulers\[0\]"),
+        (["schedulers=[{policy='gang'},{policy='gang'}]"], r"cannot be the same as schedulers\[0\]"),
         (['schedulers.1.policy="sfd"'], r"schedulers\[1\].policy"),
         (["replication=4"], "did you mean 'replications'"),
-        (['level="job"'], "must be one of jobs"),
+        (['level="job"'], "must be jobs; did you mean 'jobs'"),
     ],
 )
 def test_bad_input_names_the_key_of_today(tmp_path, settings, words):

@@ -379,9 +379,9 @@ def test_a_file_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path
     (tmp_path / "junk.npz").write_text("junk")
     recording.write(made([3 * [("ALLREDUCE", 10)]] * 3), tmp_path / "three.npz")
     for name, rule in (
-        ("none.npz", "No such file"),
+        ("none.npz", "no such file"),
         ("junk.npz", "no recording"),
-        ("three.npz", "holds 3 ranks, but the command has 2 processes"),
+        ("three.npz", "must have 2 ranks, as the command, and has 3"),
     ):
         (tmp_path / "a.toml").write_text(EXPERIMENT.format(file=tmp_path / name))
         for command in ("run", "simulate"):

@@ -137,7 +137,7 @@ def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_on
     ("text", "words"),
     [
         ("; MaxProcs: \u00b2\n" + JOBS, ["line 1: MaxProcs must be a whole number", "'\u00b2'"]),
-        (f"; MaxProcs: {10**10}\n" + JOBS, ["line 1: MaxProcs", "at most 1000000", "'10000000000'"]),
+        (f"; MaxProcs: {10**10}\n" + JOBS, ["line 1: MaxProcs", "to 1000000", "'10000000000'"]),
         ("; MaxNodes: 4.5\n" + JOBS, ["line 1: MaxNodes", "'4.5'"]),
         (JOBS.replace("12", "nan"), ["line 2: field 4 (run time)", "'nan'"]),
         (JOBS.replace("12", "1e99"), ["line 2: field 4 (run time)", "'1e99'"]),
@@ -151,7 +151,10 @@ def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_on
         (JOBS.replace("20 -1 1 1", "20 -1 9 1", 1), ["line 1: field 11 (status)", "'9'"]),
         (JOBS.replace("0 12 4 -1 -1", "0 12 4 -1 inf"), ["line 2: field 7 (used memory)", "'inf'"]),
         (JOBS + "3 4\n", ["line 3: a job has 18 numbers, and this line has 2", "'3 4'"]),
-        (JOBS.replace("2 5", "2 5000000000"), ["job 2 arrives more than 5e+08 s after job 1"]),
+        (
+            JOBS.replace("2 5", "2 5000000000"),
+            ["must be shorter than 5e+08 s: job 2 arrives 5e+09 s after job 1"],
+        ),
         ((HEADER + JOBS).encode("utf-16"), ["line 1", "UTF-8"]),
         (JOBS.replace(" 1 1 1", " 2 1 1", 1).replace("12 4", "-1 4"), ["1 partial record, 1 never ran"]),
         ("; nothing\n", ["it has no jobs"]),
@@ -235,14 +238,14 @@ def study(folder, text, *settings):
 def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path):
     large = HEADER + JOBS + JOBS.splitlines()[1].replace("2 5 0 12 4", "77 9 0 10 5000") + "\n"
     with pytest.raises(
-        InputError, match=r"job 77 of the trace asks for 5000 .*\(1 of 3 jobs .*--set processors=5000,"
+        InputError, match=r"job 77 of the log asks for 5000 .*\(1 of 3 jobs .*--set processors=5000,"
     ):
         study(tmp_path, large)
     assert study(tmp_path, large, "processors=5000").experiment.processors == 5000
     with pytest.raises(InputError, match="--set processors=4 "):
         study(tmp_path, JOBS)
     assert study(tmp_path, JOBS, "processors=4").experiment.processors == 4
-    with pytest.raises(InputError, match="at most 1000000"):
+    with pytest.raises(InputError, match="to 1000000"):
         study(tmp_path, JOBS, "processors=1000001")
 
 
@@ -291,10 +294,10 @@ def test_of_preceding_jobs_that_take_turns_each_start_is_known(tmp_path):
 
 
 def test_what_no_clock_holds_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"busy for more than 5e\+08 s"):
+    with pytest.raises(InputError, match=r"cannot do the work of the log within 5e\+08 s"):
         study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 500000000 8"))
     assert len(study(tmp_path, HEADER + JOBS, "log.load=0.5").logs[0].jobs) == 2
-    with pytest.raises(InputError, match="arrive over more than"):
+    with pytest.raises(InputError, match="cannot arrive within"):
         study(tmp_path, HEADER + JOBS.replace("0 10 4", "0 1000 8"), "log.load=0.000001")
     with pytest.raises(InputError, match="arrive at once"):
         study(tmp_path, HEADER + JOBS.replace("2 5", "2 0"), "log.load=0.5")
@@ -312,7 +315,7 @@ def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(tmp_path, at_s
 @pytest.mark.parametrize("line", ["1 \u0662", "1_0 1", "1 nan", "1\x0c2 1", "1 1e-400", "1 -1", "1e300 1"])
 def test_loads_of_an_owner_are_read_as_strictly(tmp_path, line):
     made(tmp_path, f"0 1\n{line}\n", "load.txt")
-    with pytest.raises(InputError, match=f"line 2 of {tmp_path / 'load.txt'}") as error:
+    with pytest.raises(InputError, match="line 2") as error:
         owners.parse([{"trace": "load.txt"}], tmp_path)
     assert error.value.key == "owners[0].trace"
 

@@ -188,7 +188,7 @@ def test_the_rows_and_pictures_of_a_directory_come_in_each_format(folder, capsys
     assert main(["report", str(folder), "-o", str(folder / "r.svg"), "--picture", "gantt"]) == 2
     assert "must be one of means, waits, sizes, utilisation, processors" in capsys.readouterr().err
     assert main(["report", str(folder), "--experiment", "nosuch"]) == 2
-    assert "'nosuch': is not in this store; it holds log" in capsys.readouterr().err
+    assert "'nosuch': is not in this store, which holds log" in capsys.readouterr().err
     assert main(["compare", str(folder)]) == 2
     assert "choose two schedulers with --between" in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ from coordinator import policies
 from harness.spec import experiment, experiment_source
 from harness.spec.experiment import load
 from harness.spec.naming import scheduler_name
-from workloads.validation import InputError
+from workloads.validation import InputError, shown
 
 SMALL = """
 processors = 2
@@ -183,61 +183,110 @@ def test_later_overrides_win_and_the_seed_option_wins_over_all(write):
 
 BAD = [
     # (setting, key, value, part of the rule, part of the remedy)
-    ("repeats=0", "repeats", 0, "whole number of at least 1", "in that range"),
-    ("repeats=2.5", "repeats", 2.5, "whole number", "without quotes"),
-    ("repeats=true", "repeats", True, "whole number", "without quotes"),
+    ("repeats=0", "repeats", 0, "whole number from 1 to 10000", "write 1 or more"),
+    ("repeats=2.5", "repeats", 2.5, "whole number", "write 1, say"),
+    ("repeats=true", "repeats", True, "whole number", "write 1, say"),
+    ("repeats='3'", "repeats", "3", "whole number", "write it without quotes"),
     ("processors=4000", "processors", 4000, "may use", "0 for all"),
     ("repats=3", "repats", 3, "not a key", "'repeats'"),
-    ("zzz=3", "zzz", 3, "not a key", "known are name"),
+    ("zzz=3", "zzz", 3, "not a key", "remove it, or write one of name"),
     ('name=""', "name", "", "text", "name ="),
-    ("program.granularity_us=fast", "jobs[0].program.granularity_us", "fast", "a number", "without quotes"),
+    ("program.granularity_us=fast", "jobs[0].program.granularity_us", "fast", "a number", "write 1, say"),
     ("jobs.0.program.pattern=NEW", "jobs[0].program.pattern", "NEW", "BARRIER, NEWS", "'NEWS'"),
     ("jobs.0.program.read=rna", "jobs[0].program.read", "rna", "message, rma", "'rma'"),
-    ("program.imbalance=true", "jobs[0].program.imbalance", True, "a number", "without quotes"),
+    ("program.imbalance=true", "jobs[0].program.imbalance", True, "a number", "write 1, say"),
     ("jobs.0.program.patern=NEWS", "jobs[0].program.patern", "NEWS", "not a key", "'pattern'"),
-    ("jobs.0.program.phases=5", "jobs[0].program.phases", 5, "exactly one of", "dedicated_s"),
+    (
+        "jobs.0.program.phases=5",
+        "jobs[0].program.phases",
+        5,
+        "cannot be combined with dedicated_s",
+        "leave one",
+    ),
     ("jobs.0.program=3", "jobs[0].program", 3, "must be a table", "{ key = value }"),
-    ("program.processes=3", "jobs[0].program.processes", 3, "and processors is 2", "fewer processes"),
-    ("jobs.7.count=2", "jobs[7].count", 2, "2 entries", "existing entry"),
+    ("program.processes=3", "jobs[0].program.processes", 3, "at most 2 under gang", "fewer processes"),
+    ("jobs.7.count=2", "jobs[7].count", 2, "must be one of 2", "write 1 or less"),
     ("jobs.count=2", "jobs.count", 2, "list of 2", "jobs.0.count"),
     ("jobs.program.read=rma", "jobs.program.read", "rma", "list of 2", "program.KEY for all"),
     ("jobs=3", "jobs", 3, "at least one [[jobs]]", "[[jobs]]"),
     ("schedulers=[]", "schedulers", [], "at least one [[schedulers]]", "policy ="),
-    ("schedulers.0.policy=gong", "schedulers[0].policy", "gong", "gang", "'gang'"),
-    ("schedulers.1.quantum_ms=1", "schedulers[1].quantum_ms", 1, "'implicit' has no such key", "gang"),
-    ("granularity_us=3", "granularity_us", 3, "a key of programs", "write program.granularity_us"),
+    ("schedulers.0.policy=gong", "schedulers[0].policy", "gong", " names", "'gang'"),
+    (
+        "schedulers.1.quantum_ms=1",
+        "schedulers[1].quantum_ms",
+        1,
+        "not a key of the policy 'implicit'",
+        "gang",
+    ),
+    (
+        "granularity_us=3",
+        "granularity_us",
+        3,
+        "not a key of the experiment, but of programs",
+        "write program.granularity_us",
+    ),
     ("service=3", "service", 3, "no [[schedulers]] table", "two-queue"),
     ("spin_switches=3", "spin_switches", 3, "no [[schedulers]] table", "'fixed'"),
     ("schedulers.1.blocking=spin", "schedulers[1].blocking", "spin", "not a key", "called 'waiting' now"),
-    ("sweep.blocking=[1]", 'sweep."blocking"', [1], "varies a key", "called 'waiting' now"),
+    ("sweep.blocking=[1]", 'sweep."blocking"', [1], "must be a key of", "called 'waiting' now"),
     (
         "sweep.machine.ring_us=[1]",
         'sweep."machine.ring_us"',
         [1],
-        "varies a key",
+        "must be a key of",
         "'machine.wake_us'",
     ),
     ("blocking=spin", "blocking", "spin", "not a key", "called 'waiting' now"),
-    ("schedulers.1.waiting=global", "schedulers[1].waiting", "global", "global-adaptive", "choose one"),
-    ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
-    ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, fifo, eevdf", "choose one"),
+    ("schedulers.1.waiting=global", "schedulers[1].waiting", "global", "global-adaptive", "say"),
+    ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "say"),
+    ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, fifo, eevdf", "say"),
     ("machine.latency=3", "machine.latency", 3, "not a key", "'latency_us'"),
     ("machine=3", "machine", 3, "must be a table", "[NAME]"),
-    ("sweep.repeats=[1, 2]", 'sweep."repeats"', [1, 2], "varies a key", "did you mean|in quotes"),
+    ("sweep.repeats=[1, 2]", 'sweep."repeats"', [1, 2], "must be a key of", "did you mean|in quotes"),
     ("sweep.program.imbalance=1", 'sweep."program.imbalance"', 1, "list", "[a, b, c]"),
-    ("sweep.program.imbalance=[0.5, 3]", 'sweep."program.imbalance"', 3, "at most 2", "in that range"),
+    ("sweep.program.imbalance=[0.5, 3]", 'sweep."program.imbalance"', 3, "from 0 to 2", "write 2 or less"),
     ("sweep.program.imbalance=[1, 1.0]", 'sweep."program.imbalance"[1]', 1.0, "twice", "remove one"),
-    ("sweep.granularity_us=[1]", 'sweep."granularity_us"', [1], "varies a key", "'program.granularity_us'"),
-    ("schedulers.0.quantum_ms=0.05", "schedulers[0].quantum_ms", 0.05, "0.1 ms or more", "lockstep simulate"),
-    ("sweep.quantum_ms=[5, 0.05]", 'sweep."quantum_ms"', 0.05, "0.1 ms or more", "lockstep simulate"),
-    ("sweep.schedulers.1.quantum_ms=[5]", 'sweep."schedulers.1.quantum_ms"', 5, "has no such key", "gang"),
-    ("sweep.schedulers.7.bind=[true]", 'sweep."schedulers.7.bind"', True, "2 entries", "existing entry"),
-    ("repeats", "--set", "repeats", "key=value", "--set repeats=3"),
-    ("=3", "--set", "=3", "key=value", "--set repeats=3"),
+    (
+        "sweep.granularity_us=[1]",
+        'sweep."granularity_us"',
+        [1],
+        "must be a key of",
+        "'program.granularity_us'",
+    ),
+    (
+        "schedulers.0.quantum_ms=0.05",
+        "schedulers[0].quantum_ms",
+        0.05,
+        "at least 0.1 ms in real runs",
+        "lockstep simulate",
+    ),
+    (
+        "sweep.quantum_ms=[5, 0.05]",
+        'sweep."quantum_ms"',
+        0.05,
+        "at least 0.1 ms in real runs",
+        "lockstep simulate",
+    ),
+    (
+        "sweep.schedulers.1.quantum_ms=[5]",
+        'sweep."schedulers.1.quantum_ms"',
+        5,
+        "not a key of the policy",
+        "gang",
+    ),
+    (
+        "sweep.schedulers.7.bind=[true]",
+        'sweep."schedulers.7.bind"',
+        True,
+        "must be one of 2",
+        "write 1 or less",
+    ),
+    ("repeats", "--set", "repeats", "KEY=VALUE", "--set repeats=3"),
+    ("=3", "--set", "=3", "KEY=VALUE", "--set repeats=3"),
     ("repeats=[1,", "repeats", "[1,", "TOML value", "in quotes"),
     ("a key=3", "a key", 3, "not a key", "dots between"),
-    ("repeats.deep=3", "repeats.deep", 3, "not a key", "known are min, max"),
-    ("repeats.min=9", "repeats.min", 9, "more than max, 8", "smaller"),
+    ("repeats.deep=3", "repeats.deep", 3, "not a key", "remove it, or write one of min, max"),
+    ("repeats.min=9", "repeats.min", 9, "at most max, 8", "write 8 or less"),
     ("repeats.least=9", "repeats.least", 9, "not a key", "it is called 'min' now"),
 ]
 
@@ -249,7 +298,7 @@ def test_bad_input_is_told_with_place_key_value_rule_and_remedy(write, case):
     assert (error.key, error.value) == (key, value)
     assert rule in error.rule
     assert any(part in error.remedy for part in remedy.split("|"))
-    for part in (key, repr(value), error.rule, error.remedy):
+    for part in (key, shown(value), error.rule, error.remedy):
         assert part in str(error)
     if isinstance(error, experiment_source.ExperimentError):
         assert "small.toml with --set " + setting in str(error)
@@ -297,7 +346,7 @@ def test_an_override_of_a_swept_key_is_refused_rather_than_ignored(write):
 @pytest.mark.parametrize(
     ("source", "rule"),
     [
-        ("three-job", "neither a file nor a built-in"),
+        ("three-job", "neither a file nor one of the"),
         ("missing.toml", "no such file"),
         ("/", "is a directory"),
     ],

@@ -24,7 +24,7 @@ def test_hosts_say_how_many_processors_there_are(tmp_path):
     file.write_text(FILE)
     found = experiment.load(str(file), here=True)
     assert found.nodes == (Node("a", 2), Node("b", 1)) and found.processors == 3
-    with pytest.raises(InputError, match="processors is 1"):
+    with pytest.raises(InputError, match="must be at most 1 under"):
         experiment.load(str(file), settings=['hosts=["c"]'])
 
 
@@ -33,8 +33,8 @@ def test_hosts_say_how_many_processors_there_are(tmp_path):
     [
         ("a,b", "must be a list"),
         ([1], "must be a list"),
-        (["a:0"], "at least 1"),
-        (["a:x"], "at least 1"),
+        (["a:0"], "from 1 to 4096"),
+        (["a:x"], "from 1 to 4096"),
         (["-oProxyCommand=x"], "name of a host"),
         (["a b"], "name of a host"),
         (["a,b"], "name of a host"),
@@ -53,7 +53,7 @@ def test_a_host_file_is_read_as_launchers_read_it(tmp_path):
     file.write_text("# ours\nnode1:2\n\n node2  # small\n")
     assert hosts.read(file) == ["node1:2", "node2"]
     file.write_text("# nobody\n")
-    with pytest.raises(InputError, match="names no host"):
+    with pytest.raises(InputError, match="must name a host"):
         hosts.read(file)
     with pytest.raises(InputError, match="cannot be read"):
         hosts.read(tmp_path / "absent")

@@ -97,9 +97,9 @@ def test_a_line_of_a_table_that_is_none_is_named(tmp_path, line):
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ("20 0 0 0 0\n\n20 9 0 0 0", "'20 9 0 0 0': line 3 of {}: tqexp must be a whole number of"),
-        ("20 0 7 0 0  # a comment", "'20 0 7 0 0': line 1 of {}: slpret must be"),
-        ("# no row", "'{}': has no row"),
+        ("20 0 0 0 0\n\n20 9 0 0 0", "'{}': line 3: tqexp must be a whole number from"),
+        ("20 0 7 0 0  # a comment", "'{}': line 1: slpret must be"),
+        ("# no row", "'{}': must have a row"),
     ],
 )
 def test_a_table_that_cannot_be_is_named_by_its_file(tmp_path, lines, reason):
@@ -118,7 +118,9 @@ def test_lost_processors_are_numbers_of_the_machine(tmp_path):
 
 
 def test_a_job_that_does_not_fit_on_what_is_left_is_told_so(tmp_path):
-    with pytest.raises(InputError, match=r"machine.lost leaves 1; give the job fewer processes") as error:
+    with pytest.raises(
+        InputError, match=r"machine.lost leaves 1 of 2; give the job fewer processes"
+    ) as error:
         loaded(tmp_path, "lost = [0]", EXPERIMENT.replace('"none"', '"gang"'))
     assert error.value.key == "jobs[0].program.processes"
     assert loaded(tmp_path, "lost = [0]").cells[0].lost == {0}, "under none its processes share a processor"

@@ -122,7 +122,7 @@ def test_options_that_place_processes_are_refused_by_name(tmp_path, launcher, op
     with pytest.raises(InputError) as caught:
         only(tmp_path, f'command = ["{launcher}", "{option}", "a", "-n", "2", "true"]')
     assert (caught.value.key, caught.value.value) == ("jobs[0].command", option)
-    assert "places or binds processes" in str(caught.value) and "bind" in caught.value.remedy
+    assert "cannot place or bind processes" in str(caught.value) and "bind" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_program_is_looked_for_on_the_path_of_its_job(tmp_path):
     command = 'processors = 1\nrepeats = 1\n[[jobs]]\ncommand = ["{launcher}", "-n", "1", "some-program"]\n'
     after = '[[schedulers]]\npolicy = "none"\n'
     load(written(tmp_path, f'{command}environment = {{ PATH = "{own}" }}\n{after}'), here=True)
-    with pytest.raises(InputError, match="no program 'some-program' on the PATH") as caught:
+    with pytest.raises(InputError, match="needs a program 'some-program' on the PATH") as caught:
         load(written(tmp_path, command + after), here=True)
     assert caught.value.key == "jobs[0].command"
 
@@ -164,12 +164,20 @@ WRONG = [
     ('command = ["{launcher}", "-n", "4"]', "jobs[0].command", "a number and the program"),
     ('command = ["{launcher}", "-bind-to", "core", "-n", "4", "a"]', "jobs[0].command", "Lockstep binds"),
     ('command = ["{launcher}", "-n", "{processes}", "a"]', "jobs[0].command", "a number"),
-    ('command = ["{launcher}", "-n", "0", "a"]', "jobs[0].processes", "at least 1"),
-    ('command = ["{launcher}", "-n", "9", "a"]', "jobs[0].command", "processors is 8"),
-    ('command = ["{launcher}", "-n", "4", "a"]\nthreads = 0', "jobs[0].threads", "at least 1"),
-    ('command = ["{launcher}", "-n", "4", "a"]\nthreads = 3', "jobs[0].command", "processors is 8"),
-    ('command = ["{launcher}", "-n", "4", "a"]\nprocesses = 2', "jobs[0].processes", "starts 4 processes"),
-    ('command = ["{launcher}", "-n", "4", "a"]\nkind = "sequential"', "jobs[0].kind", "either a program"),
+    ('command = ["{launcher}", "-n", "0", "a"]', "jobs[0].processes", "from 1 to"),
+    ('command = ["{launcher}", "-n", "9", "a"]', "jobs[0].command", "must be at most 8"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nthreads = 0', "jobs[0].threads", "from 1 to"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nthreads = 3', "jobs[0].command", "must be at most 8"),
+    (
+        'command = ["{launcher}", "-n", "4", "a"]\nprocesses = 2',
+        "jobs[0].processes",
+        "must be 4, which the command starts",
+    ),
+    (
+        'command = ["{launcher}", "-n", "4", "a"]\nkind = "sequential"',
+        "jobs[0].kind",
+        "cannot be combined with command",
+    ),
     (f"{PROGRAM}processes = 4", "jobs[0].processes", "not a key"),
     ('kind = "sequentail"', "jobs[0].kind", "sequential"),
     ('kind = "sequential"', "jobs[0].work_s", "no default"),

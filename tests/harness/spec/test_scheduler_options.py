@@ -76,7 +76,7 @@ def test_an_option_is_added_by_one_line(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
-    assert "of at least 0 and at most 19" in document.pop("refused")
+    assert "from 0 to 19" in document.pop("refused")
     assert document == {"table": 5, "default": 0, "swept": [1, 2], "rank": 5, "agent": 5}
 
 
@@ -89,7 +89,7 @@ def test_the_keys_of_a_remedy_are_refused_outside_of_its_table(flat):
 
 
 def test_the_keys_of_a_remedy_are_checked_below_it():
-    with pytest.raises(InputError, match=r"remedy.warning_us = 0: must be a number of at least 1"):
+    with pytest.raises(InputError, match=r"remedy.warning_us = 0: must be a number from 1 to 100000"):
         scheduler_of({"policy": "gang", "remedy": {"kind": "warning", "warning_us": 0}})
     with pytest.raises(InputError, match=r"remedy.kinds = 'warning': is not a key .* did you mean 'kind'"):
         scheduler_of({"policy": "gang", "remedy": {"kinds": "warning"}})

@@ -348,7 +348,7 @@ def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(RecordingError, match=rf"damaged-{number}\.npz: "):
             recording.read(path)
-    with pytest.raises(RecordingError, match=r"missing\.npz: cannot be read: No such file"):
+    with pytest.raises(RecordingError, match=r"missing\.npz: cannot be read: no such file"):
         recording.read(tmp_path / "missing.npz")
     (tmp_path / "array.npz").write_bytes(b"")
     np.savez(tmp_path / "array.npz", about=np.zeros(3))
@@ -449,7 +449,9 @@ def test_descriptions_that_no_program_can_have_had_are_refused(tmp_path, odd):
 
 def test_another_version_is_shown_in_a_short_line(tmp_path):
     changed = kept_with(tmp_path, lambda columns, about: about.update(version="\n" * 1000))
-    with pytest.raises(RecordingError, match=r"changed\.npz: found version .*, required 1$") as error:
+    with pytest.raises(
+        RecordingError, match=r"changed\.npz: has version .*, and must have 1; name a file"
+    ) as error:
         recording.read(changed)
     assert len(str(error.value)) < 1000
 
