@@ -434,7 +434,7 @@ def test_a_time_limit_within_another_exec_ends_its_own_command_only():
 def test_a_file_of_tests_that_cannot_be_written_is_refused_before_the_command():
     result = two_phase(["echo", "begun"], "--junit", "/nowhere/a.xml")
     assert (result.returncode, result.stdout) == (2, "")
-    rule = "cannot be written: No such file or directory; name another file"
+    rule = "cannot be written: no such file or directory; name another file"
     assert result.stderr == f"lockstep: --junit = '/nowhere/a.xml': {rule}\n"
 
 
