@@ -69,9 +69,9 @@ class CallProfile:
 class JobProfile:
     """A job of ``ranks`` ranks, of which ``heard`` have left a profile here.
 
-    ``elapsed_s`` is the longest time of a rank, ``outside`` the share of the ranks' time outside MPI.
-    ``imbalance`` is None for a single rank, or without any time outside MPI; ``busiest`` is the rank with
-    the longest time outside MPI.
+    ``elapsed_s`` is the longest time of a rank, ``outside`` the share of the ranks' time in which their first
+    threads were outside MPI. ``imbalance`` is None for a single rank, or without any time outside MPI;
+    ``busiest`` is the rank with the longest time outside MPI.
     """
 
     command: str
@@ -97,6 +97,7 @@ def combined(profiles: Sequence[RankProfile], command: str = "") -> JobProfile:
     """The profile of a job with at least one rank that has left one."""
     total_ns = sum(max(one.elapsed_ns, one.within_ns) for one in profiles) or 1
     outside_ns = [one.outside_ns for one in profiles]
+    elapsed_ns = sum(one.elapsed_ns for one in profiles)
     busiest = max(profiles, key=lambda one: one.outside_ns)
     mean_ns = fmean(outside_ns)
     ranks = max([len(profiles), *(one.ranks for one in profiles)])
@@ -111,7 +112,7 @@ def combined(profiles: Sequence[RankProfile], command: str = "") -> JobProfile:
         ranks=ranks,
         heard=len(profiles),
         elapsed_s=max(one.elapsed_ns for one in profiles) / 1e9,
-        outside=max(0.0, 1 - sum(one.within_ns for one in profiles) / total_ns),
+        outside=min(1.0, sum(outside_ns) / elapsed_ns) if elapsed_ns else 0.0,
         imbalance=busiest.outside_ns / mean_ns - 1 if len(profiles) > 1 and mean_ns else None,
         busiest=busiest.rank,
         busiest_s=busiest.outside_ns / 1e9,

@@ -61,7 +61,7 @@ void profile_requests(struct timed *timed, int count, const MPI_Request requests
 
         if (requests[number] == MPI_REQUEST_NULL)
             continue;
-        if (one->handle != handle)
+        if (one->handle != handle || !is_message[one->subject.call])
             return;
         if (one->subject.from != NO_PEER) {
             int32_t rank = in_its_world(one->subject.comm, one->subject.from);

@@ -61,6 +61,8 @@ size_t profile_bytes(void);
 /* Whether this rank's calls are timed from now on. */
 int profile_begin(void);
 
+extern const unsigned char is_message[]; /* generated, by call: whether it sends or receives */
+
 struct timed profile_entered(int call, enum awaits awaits, void *frame);
 
 /* The call waits for requests. */

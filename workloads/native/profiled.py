@@ -21,6 +21,8 @@ def declarations(calls: Sequence[Call]) -> str:
 def definitions(calls: Sequence[Call]) -> str:
     """Text for ``made.c``."""
     lines = ['#include "profile.h"', f'_Static_assert({len(calls)} <= CALLS, "the profile has no more");']
+    flags = ", ".join(str(int(_is_message(call))) for call in calls)
+    lines.append(f"const unsigned char is_message[] = {{{flags}}};")
     for number, call in enumerate(calls):
         lines += _function(number, call)
     return "\n".join([*lines, ""])
@@ -28,6 +30,11 @@ def definitions(calls: Sequence[Call]) -> str:
 
 def _arguments(call: Call) -> str:
     return ", ".join(call.arguments) or "void"
+
+
+def _is_message(call: Call) -> bool:
+    """Whether it names the rank that sends or receives; the root of a collective call is none."""
+    return not is_collective(call) and bool({"dest", "source"} & set(call.names))
 
 
 def _awaits(call: Call) -> str:

@@ -1,6 +1,7 @@
 /* Ranks of which one is late: latecomer ROUNDS LATE_US [dies]. Rank 2 comes so much later than the others to 9 of 10
-   Allreduces; with 0 nobody is late. Ten Barriers follow, to which rank 1 comes late, and a row of messages from
-   rank 1 to rank 0, which are as late, and go by any call that receives. */
+   Allreduces; with 0 nobody is late. Ten Barriers follow, to which rank 1 comes late, a row of messages from
+   rank 1 to rank 0, which are as late, and go by any call that receives, and ten Ibcasts of rank 1, for which the
+   others wait in Waitsome. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,6 +12,16 @@ static void be_late(long us)
 {
     if (us > 0)
         usleep((useconds_t)us);
+}
+
+static void broadcast(void)
+{
+    MPI_Request request;
+    int done, place;
+    double word = 0;
+
+    MPI_Ibcast(&word, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD, &request);
+    MPI_Waitsome(1, &request, &done, &place, MPI_STATUSES_IGNORE);
 }
 
 static void receive(int way)
@@ -57,6 +68,11 @@ int main(int count, char **words)
             MPI_Send(&word, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
         } else if (rank == 0)
             receive(way % 4);
+    }
+    for (int round = 0; round < 10; round++) {
+        if (rank == 1)
+            be_late(late_us);
+        broadcast();
     }
     if (count > 3 && strcmp(words[3], "dies") == 0 && rank == 3)
         raise(SIGKILL);
