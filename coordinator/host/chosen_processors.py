@@ -16,7 +16,7 @@ LISTS = ("cpu-set", "cpu-list", "slot-list", "rankfile", "rf")
 BINDING = ("bind-to", "binding", "map-by", "cpu-bind", "cpu_bind")
 """Options that bind. Only a value with a word of NAMING has processors; others have a kind, such as core."""
 
-NAMING = ("user:", "cpu-list", "cpuset", "pe-list", "map_", "mask_", "rank_ldom")
+NAMING = ("user:", "cpu-list", "cpuset", "pe-list", "map_", "mask_", "rank_ldom", "rankfile:")
 
 VARIABLES = (
     *("OMPI_MCA_hwloc_base_cpu_set", "OMPI_MCA_hwloc_base_slot_list", "OMPI_MCA_orte_rankfile"),
@@ -24,6 +24,13 @@ VARIABLES = (
     *("MV2_CPU_MAPPING", "MPIEXEC_CPU_BIND"),
 )
 """Variables of launchers that name processors."""
+
+PARAMETERS = {name.partition("_MCA_")[2] for name in VARIABLES if "_MCA_" in name}
+"""The same as parameters of Open MPI."""
+
+PARAMETER_OPTIONS = ("mca", "gmca", "omca", "prtemca")
+VARIABLE_OPTIONS = ("genv", "env", "x")
+"""Options with a parameter, or a variable, and its value."""
 
 
 def chosen_by(command: Sequence[str], variables: Mapping[str, str]) -> str:
@@ -38,4 +45,9 @@ def _signs(command: Sequence[str], variables: Mapping[str, str]) -> Iterator[str
             yield f"--{option}"
         if option in BINDING and any(sign in value.lower() for sign in NAMING):
             yield f"--{option} {value}"
+        name = value.partition("=")[0]
+        if (option in PARAMETER_OPTIONS and name in PARAMETERS) or (
+            option in VARIABLE_OPTIONS and name in VARIABLES
+        ):
+            yield f"--{option} {name}"
     yield from (name for name in VARIABLES if variables.get(name))
