@@ -20,7 +20,7 @@ HEADER, SEGMENT, ENTRY = struct.Struct("=16sHHIQQQIHHHHHH"), struct.Struct("=IIQ
 """Of 64-bit files in the byte order of this host; others cannot run with the libraries that are read here."""
 LOAD, DYNAMIC = 1, 2  # kinds of segments
 NEEDED, STRINGS, RPATH, RUNPATH = 1, 5, 15, 29  # kinds of dynamic entries
-MOST_ENTRIES = 1 << 16  # of a file that is no program, but looks like one
+MOST_BYTES = 1 << 16  # of the dynamic entries of a file that is no program, but looks like one
 
 CACHE, CACHE_MAGIC = Path("/etc/ld.so.cache"), b"glibc-ld.so.cache1.1"
 CACHE_HEADER, CACHE_ENTRY = struct.Struct("=20sII20x"), struct.Struct("=iIIIQ")
@@ -41,6 +41,8 @@ class ElfFile:
 def elf_file(path: Path) -> ElfFile | None:
     """The content of a file; None if it is no ELF file for this host, or cannot be read."""
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return None
         with path.open("rb") as file:
             return _read(file, path)
     except (OSError, struct.error, ValueError, OverflowError):
@@ -67,18 +69,20 @@ def needed(*files: Path, variables: Mapping[str, str] = os.environ) -> dict[str,
 
 def _read(file: BinaryIO, path: Path) -> ElfFile | None:
     header = file.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
     if header[:5] != MAGIC + bytes([CLASS_64]) or header[5] != (1 if sys.byteorder == "little" else 2):
         return None
     _, _, machine, _, _, segments_at, _, _, _, size, count, *_ = HEADER.unpack(header)
     segments = [
         SEGMENT.unpack(_part(file, segments_at + size * place, SEGMENT.size)) for place in range(count)
     ]
-    entries = [
-        entry
-        for kind, _, at, _, _, length, *_ in segments
-        if kind == DYNAMIC
-        for entry in ENTRY.iter_unpack(_part(file, at, min(length, MOST_ENTRIES) // 16 * 16))
-    ]
+    dynamic = next((segment for segment in segments if segment[0] == DYNAMIC), None)
+    if dynamic is None:
+        return ElfFile(machine, (), (), ())
+    _, _, dynamic_at, _, _, dynamic_bytes, *_ = dynamic
+    length = min(dynamic_bytes, MOST_BYTES) // ENTRY.size * ENTRY.size
+    entries = [*ENTRY.iter_unpack(_part(file, dynamic_at, length))]
     strings = next((value for kind, value in entries if kind == STRINGS), 0)
     at = next(
         (

@@ -581,9 +581,13 @@ def accepted(
 
 def kind_at(path: str) -> type[Launcher] | None:
     """The kind of the launcher at a path, by what its file holds and needs; None if that does not tell it."""
-    file = Path(path).resolve()
+    return _kind_of(Path(path).resolve())
+
+
+@functools.cache
+def _kind_of(file: Path) -> type[Launcher] | None:
     try:
-        text = file.read_bytes()
+        text = file.read_bytes() if file.is_file() else b""
     except OSError:
         return None
     needed = shared_libraries.needed(file)

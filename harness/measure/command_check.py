@@ -70,7 +70,8 @@ class Host:
 def check(command: Sequence[str], variables: Mapping[str, str], host: Host) -> list[Finding]:
     """What will hurt, in a sentence with its reason, and what to write instead."""
     launches = planned(command, variables, host.processors)
-    found = (one for launch in launches for rule in RULES for one in rule(_Situation(launch, host)))
+    situations = [_Situation(launch, host) for launch in launches]
+    found = (one for situation in situations for rule in RULES for one in rule(situation))
     return list(dict.fromkeys(found))
 
 
@@ -141,6 +142,11 @@ class _Situation:
             return "core" if 1 <= self.ranks <= min(2, self.host.cores) else ""
         return "none" if self.launch.launcher and self.kind is not Srun else ""
 
+    def is_known(self, path: str) -> bool:
+        """Whether a path names the same file at the launch: without substitutions, or moves to elsewhere."""
+        moved = self.launch.moved and "/" in path and not Path(path).is_absolute()
+        return not (moved or set(path) & set("$`"))
+
     def threads(self, family: str) -> int:
         """How many threads a process makes with a library: as a variable says, else one on each processor."""
         texts = (self.launch.variables.get(name, "").partition(",")[0] for name in THREADS[family])
@@ -161,7 +167,7 @@ def _libraries(program: PlannedProgram, variables: Mapping[str, str]) -> list[Pa
 
 def _missing_programs(one: _Situation) -> Iterator[Finding]:
     for program in one.launch.programs:
-        if program.path is None:
+        if program.path is None and one.is_known(program.words[0]):
             text = f"{program.words[0]} was not found, or is not executable"
             yield Finding("program", text, "check its name, path and mode")
 
@@ -254,7 +260,8 @@ def _other_hosts(one: _Situation) -> Iterator[Finding]:
         text = f"{name} names other hosts, where ranks may start and nothing is checked"
         yield Finding("hosts", text, "leave it out, or check there, too")
     for option in options:
-        if option.name in FILES and option.value and not os.access(option.value, os.R_OK):
+        named = option.name in FILES and option.value and one.is_known(option.value)
+        if named and not os.access(option.value, os.R_OK):
             text = f"{option.words[0]} {option.value} cannot be read"
             yield Finding("hosts", text, "check its name and mode")
 

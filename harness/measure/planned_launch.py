@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from string import Template
 
 from coordinator.host.bindings import Mask
-from coordinator.host.launchers import COUNTS, GivenOption, Launcher, given, kind_at, kinds_of
+from coordinator.host.launchers import COUNTS, GivenOption, Launcher, OpenMpi, given, kind_at, kinds_of
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 WRAPPERS = (
@@ -26,9 +27,11 @@ KEYWORDS = ("then", "do", "else", "if", "while", "!", "{")
 ENDS = set("();|&\n")
 SYSTEM_FOLDERS = (Path("/bin"), Path("/usr/bin"), Path("/sbin"), Path("/usr/sbin"))
 DEEPEST = 4  # scripts that start scripts
-LONGEST_SCRIPT_BYTES = 1 << 20
+LONGEST_TEXT = 1 << 20  # characters
+MOST_LAUNCHES = 200
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 VARIABLE_OPTIONS = ("x", "genv", "env")
+DIRECTORY_OPTIONS = ("wdir", "wd", "chdir", "D")
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,9 @@ class PlannedLaunch:
     wrappers: tuple[str, ...] = field(default=())
     """The programs in front of it."""
 
+    moved: bool = False
+    """Whether it runs in another directory, so that relative paths are unknown."""
+
     @property
     def kind(self) -> type[Launcher] | None:
         return kind_at(self.launcher) if self.launcher else None
@@ -80,35 +86,52 @@ class PlannedLaunch:
 
 
 def planned(command: Sequence[str], variables: Mapping[str, str], processors: Mask) -> list[PlannedLaunch]:
-    """All launches of a command that can be read from it and from shell scripts that it names."""
-    return list(_launches(tuple(command), PlannedLaunch((), dict(variables), processors), 0))
+    """The first MOST_LAUNCHES that can be read from a command and from shell scripts that it names."""
+    around = PlannedLaunch((), dict(variables), processors)
+    return list(islice(_launches(tuple(command), around, ()), MOST_LAUNCHES))
 
 
-def _launches(words: tuple[str, ...], around: PlannedLaunch, depth: int) -> Iterator[PlannedLaunch]:
-    """``around`` has the variables, the processors and the wrappers of the place where the words stand."""
+def text_of(file: Path) -> str:
+    """The text of a regular file; empty if it is none, cannot be read, or is longer than LONGEST_TEXT."""
+    with suppress(OSError, ValueError):
+        if file.is_file():  # a pipe would be waited for, and a device may have no end
+            with file.open() as opened:
+                text = opened.read(LONGEST_TEXT + 1)
+            return text if len(text) <= LONGEST_TEXT else ""
+    return ""
+
+
+def _launches(
+    words: tuple[str, ...], around: PlannedLaunch, inside: tuple[Path | None, ...]
+) -> Iterator[PlannedLaunch]:
+    """``around`` has the variables, the processors and the wrappers of the place where the words stand.
+
+    ``inside`` has the scripts in which they stand; None stands for a text behind ``sh -c``.
+    """
     words, around = _unwrapped(words, around)
-    if not words or depth > DEEPEST:
+    if not words or len(inside) > DEEPEST:
         return
     name = Path(words[0]).name
     if name in SHELLS:
         place = next((place for place, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), None)
         if place is not None:
-            yield from _of_script(" ".join(words[place + 1 : place + 2]), around, depth)
-        elif text := _script(_first_program(words[1:])):
-            yield from _of_script(text, around, depth)
+            yield from _of_text(" ".join(words[place + 1 : place + 2]), around, (*inside, None))
+        elif script := _script(_first_program(words[1:])):
+            yield from _of_script(script, around, inside)
         return
     path = shutil.which(words[0])
     if path and kinds_of(words[0]):
         yield _launch(path, words[1:], around)
-    elif text := _script(words[:1]):
-        yield from _of_script(text, around, depth)
-    elif depth == 0 or (path and Path(path).parent not in SYSTEM_FOLDERS) or name.startswith("python"):
+    elif script := _script(words[:1]):
+        yield from _of_script(script, around, inside)
+    elif not inside or (path and Path(path).parent not in SYSTEM_FOLDERS) or name.startswith("python"):
         yield replace(around, programs=(PlannedProgram(words),))
 
 
 def _unwrapped(words: tuple[str, ...], around: PlannedLaunch) -> tuple[tuple[str, ...], PlannedLaunch]:
     """The words behind assignments and programs that run the command behind them."""
     variables, processors, wrappers = dict(around.variables), around.processors, list(around.wrappers)
+    moved = around.moved
     while words:
         name = Path(words[0]).name
         if words[0] in KEYWORDS:
@@ -121,6 +144,7 @@ def _unwrapped(words: tuple[str, ...], around: PlannedLaunch) -> tuple[tuple[str
             while words and (words[0].startswith("-")):
                 if words[0] == "-u":
                     variables.pop("".join(words[1:2]), None)
+                moved |= words[0].startswith(("-C", "--chdir"))
                 words = words[2 if words[0] in ("-u", "-C") else 1 :]
         elif name == "taskset" and len(words) > 2:
             wrappers.append(name)
@@ -138,7 +162,10 @@ def _unwrapped(words: tuple[str, ...], around: PlannedLaunch) -> tuple[tuple[str
             words = _first_program(words[1:])
         else:
             break
-    return words, replace(around, variables=variables, processors=processors, wrappers=tuple(wrappers))
+    around = replace(
+        around, variables=variables, processors=processors, wrappers=tuple(wrappers), moved=moved
+    )
+    return words, around
 
 
 def _first_program(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,9 +199,14 @@ def _launch(path: str, words: tuple[str, ...], around: PlannedLaunch) -> Planned
                 name, equals, value = "=".join(one.values).partition("=")
                 variables |= {name: value} if equals else {}
         if program:
-            programs.append(PlannedProgram(program, _count(own)))
+            programs.append(PlannedProgram(program, _count(own, kinds)))
     return replace(
-        around, programs=tuple(programs), variables=variables, launcher=path, options=tuple(options)
+        around,
+        programs=tuple(programs),
+        variables=variables,
+        launcher=path,
+        options=tuple(options),
+        moved=around.moved or any(one.name in DIRECTORY_OPTIONS for one in options),
     )
 
 
@@ -186,38 +218,58 @@ def _parts(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield words
 
 
-def _count(options: Sequence[GivenOption]) -> int | None:
+def _count(options: Sequence[GivenOption], kinds: Sequence[type[Launcher]]) -> int | None:
+    of_open_mpi = any(issubclass(kind, OpenMpi) for kind in kinds)
+    counts = (*COUNTS, "c") if of_open_mpi else COUNTS  # -c of srun has the processors of each rank
     for one in options:
         attached = re.fullmatch(r"n(\d+)", one.name)  # as srun takes it
         number = attached[1] if attached else one.value
-        if (attached or one.name in (*COUNTS, "c")) and number.isdecimal():
+        if (attached or one.name in counts) and number.isdecimal():
             return int(number)
     return None
 
 
-def _script(words: Sequence[str]) -> str:
-    """The text of a shell script; empty if the first word names none."""
+def _script(words: Sequence[str]) -> Path | None:
+    """The shell script that the first word names; None if it names none."""
     found = next((shutil.which(word) or word for word in words[:1]), "")
-    with suppress(OSError, ValueError):
-        path = Path(found)
-        if path.stat().st_size <= LONGEST_SCRIPT_BYTES:
-            text = path.read_text()
-            first = text.partition("\n")[0]
-            named = first.startswith("#!") and {Path(word).name for word in first[2:].split()} & set(SHELLS)
-            return text if named or path.suffix == ".sh" else ""
-    return ""
+    path = Path(found)
+    first = text_of(path).partition("\n")[0]
+    named = first.startswith("#!") and {Path(word).name for word in first[2:].split()} & set(SHELLS)
+    return path if named or (first and path.suffix == ".sh") else None
 
 
-def _of_script(text: str, around: PlannedLaunch, depth: int) -> Iterator[PlannedLaunch]:
+def _of_script(
+    script: Path, around: PlannedLaunch, inside: tuple[Path | None, ...]
+) -> Iterator[PlannedLaunch]:
+    """The launches of a script, unless it is one of those in which its name stands."""
+    script = script.resolve()
+    if script not in inside:
+        yield from _of_text(text_of(script), around, (*inside, script))
+
+
+def _of_text(text: str, around: PlannedLaunch, inside: tuple[Path | None, ...]) -> Iterator[PlannedLaunch]:
     """The launches of a script's lines, with what it exports up to each of them."""
+    values = dict(around.variables)  # with those that are not exported
+    every = False
     for line in text.replace("\\\n", " ").splitlines():
-        for words in _commands(line, around.variables):
-            if words[0] == "export" or all(map(ASSIGNMENT.fullmatch, words)):
+        for command in _commands(line, values):
+            words = command
+            while words and words[0] in KEYWORDS:
+                words = words[1:]
+            if words[:2] == ("set", "-a"):
+                every = True
+            elif words[:1] in (("cd",), ("pushd",)):
+                around = replace(around, moved=True)
+            elif words[:1] == ("export",) or all(map(ASSIGNMENT.fullmatch, words)):
                 matches = filter(None, map(ASSIGNMENT.fullmatch, words))
-                values = {match[1]: match[2] for match in matches}
-                around = replace(around, variables={**around.variables, **values})
+                values |= {match[1]: match[2] for match in matches}
+                exported = {*around.variables, *(values if every else ())}
+                if words[:1] == ("export",):
+                    exported |= {word.partition("=")[0] for word in words[1:]}
+                kept = {name: value for name, value in values.items() if name in exported}
+                around = replace(around, variables=kept)
             else:
-                yield from _launches(words, around, depth + 1)
+                yield from _launches(words, around, inside)
 
 
 def _commands(line: str, variables: Mapping[str, str]) -> Iterator[tuple[str, ...]]:

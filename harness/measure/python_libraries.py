@@ -10,6 +10,7 @@ from contextlib import suppress
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
+from harness.measure.planned_launch import text_of
 from workloads.shared_libraries import needed
 
 MOST_MODULES = 200
@@ -49,13 +50,7 @@ def _program(words: Sequence[str]) -> tuple[str, Path]:
             return f"import {behind}" if all(map(str.isidentifier, behind.split("."))) else "", here
         place += 2 if word in ("-m", *WITH_VALUE) else 1
     script = Path(*words[place : place + 1])
-    return _text(script), script.parent
-
-
-def _text(file: Path) -> str:
-    with suppress(OSError, ValueError):
-        return file.read_text()
-    return ""
+    return text_of(script), script.parent
 
 
 def _imports(source: str, folders: Sequence[Path]) -> list[str]:
@@ -75,7 +70,7 @@ def _imports(source: str, folders: Sequence[Path]) -> list[str]:
             ]
             files = [file for file in own if file.is_file()]
             if files and len(texts) < MOST_MODULES:
-                texts.append(_text(files[0]))
+                texts.append(text_of(files[0]))
             elif not files and first not in foreign:
                 foreign.append(first)
     return foreign
@@ -96,7 +91,7 @@ def _imported(text: str) -> Iterator[str]:
 def _installed(interpreter: Path) -> list[Path]:
     """The directories where packages for an interpreter are installed."""
     prefix = interpreter.absolute().parent.parent
-    prefixes, settings = [prefix], _text(prefix / "pyvenv.cfg")
+    prefixes, settings = [prefix], text_of(prefix / "pyvenv.cfg")
     if re.search(r"(?mi)^include-system-site-packages *= *true", settings):
         prefixes += [Path(home).parent for home in re.findall(r"(?m)^home *= *(.+?) *$", settings)]
     patterns = [
@@ -107,7 +102,7 @@ def _installed(interpreter: Path) -> list[Path]:
 
 def _extensions(modules: Sequence[str], folders: Sequence[Path]) -> Iterator[Path]:
     """The shared libraries in the distributions of modules, and in those that these require."""
-    installed = {_normal(one.name): one for one in distributions(path=list(map(str, folders)))}
+    installed = dict(_distributions(folders))
     coming, seen = [_of_module(one, installed) for one in modules], set[str]()
     for name in coming:
         one = installed.get(name)
@@ -121,6 +116,13 @@ def _extensions(modules: Sequence[str], folders: Sequence[Path]) -> Iterator[Pat
                 yield from sorted(Path(str(one.locate_file(module))).rglob("*.so"))
         required = [text for text in one.requires or () if "extra ==" not in text]
         coming += [_normal(match[0]) for text in required if (match := re.match(r"[\w.-]+", text))]
+
+
+def _distributions(folders: Sequence[Path]) -> Iterator[tuple[str, Distribution]]:
+    """The distributions in directories, by name, without those that an interrupted installation left."""
+    for one in distributions(path=list(map(str, folders))):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # TypeError: its name is None
+            yield _normal(one.name), one
 
 
 def _of_module(module: str, installed: Mapping[str, Distribution]) -> str:
@@ -138,6 +140,8 @@ def _normal(name: str) -> str:
 def interpreter_of(script: Path) -> Path | None:
     """The interpreter that the first line of a file names, if it is Python."""
     with suppress(OSError, ValueError):
+        if not script.is_file():
+            return None
         with script.open() as file:
             words = file.readline(256).removeprefix("#!").split()
         found = shutil.which(words[-1]) if words and "python" in Path(words[-1]).name else None

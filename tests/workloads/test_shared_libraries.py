@@ -1,7 +1,9 @@
 """The libraries that programs would load, read from files."""
 
+import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -55,11 +57,29 @@ def test_a_library_for_another_machine_is_none(tmp_path):
     assert needed(program, variables={}) == {"liba.so": right}
 
 
-@pytest.mark.parametrize("text", [b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\2\1" + b"\xff" * 200])
+@pytest.mark.parametrize(
+    "text", [b"", b"#!/bin/sh\n", b"\x7fELF", b"\x7fELF\2", b"\x7fELF\2\1", b"\x7fELF\2\1" + b"\xff" * 200]
+)
 def test_what_is_no_program_needs_nothing(tmp_path, text):
     (tmp_path / "file").write_bytes(text)
     assert elf_file(tmp_path / "file") is None
     assert needed(tmp_path / "file", tmp_path / "nowhere") == {}
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert elf_file(tmp_path / "pipe") is None
+
+
+def test_of_several_dynamic_segments_the_first_counts(tmp_path):
+    file = elf(tmp_path / "app", ["liba.so"])
+    data = bytearray(file.read_bytes())
+    data += b"\0" * (-len(data) % 8)
+    segments = bytes(data[64 : 64 + 2 * 56])
+    data[32:40] = struct.pack("=Q", len(data))  # where segments are
+    data[56:58] = struct.pack("=H", 3)  # and how many
+    file.write_bytes(bytes(data) + segments + segments[56:])
+    assert elf_file(file).needed == ("liba.so",)
 
 
 def of_ldd(path):

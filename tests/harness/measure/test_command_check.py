@@ -16,6 +16,7 @@ from harness import cli
 from harness.measure import command_check
 from harness.measure.command_check import Host, check
 from harness.measure.host_check import Finding
+from harness.measure.planned_launch import MOST_LAUNCHES, planned
 from workloads import shared_libraries
 
 EIGHT = Host(frozenset(range(8)), cores=8)
@@ -231,6 +232,76 @@ def test_scripts_are_read(here):
         assert findings["program"].startswith("nowhere was not found")
 
 
+@pytest.mark.parametrize("command", ["/dev/zero", "./pipe", "sh /dev/zero", "sh pipe", "{python} pipe"])
+def test_what_has_no_end_is_not_read(python, command):
+    os.mkfifo("pipe")
+    Path("pipe").chmod(0o755)
+    told(command.format(python=python))
+
+
+def script(name, *lines):
+    Path(name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    Path(name).chmod(0o755)
+
+
+def test_a_script_that_starts_itself_is_followed_once(here):
+    script("run.sh", *["./run.sh", "sh -c ./run.sh"] * 30, "mpiexec -n 9 ./nowhere")
+    assert told("./run.sh").keys() == {"program", "ranks"}
+    assert len(planned(["./run.sh"], {}, EIGHT.processors)) == 1
+
+
+def test_launches_are_followed_up_to_a_number(here):
+    program("app")
+    script("run.sh", *["mpiexec -n 2 app"] * 2 * MOST_LAUNCHES)
+    assert len(planned(["./run.sh"], {}, EIGHT.processors)) == MOST_LAUNCHES
+
+
+@pytest.mark.parametrize(
+    ("line", "hurts"),
+    [
+        ("mpiexec -n 2 ./app", True),
+        ("mpiexec -n 2 $BUILD/app", False),
+        ("mpiexec -n 2 `which app`", False),
+        ("cd build && mpiexec -n 2 ./app", False),
+        ("pushd build; mpiexec -n 2 ./app", False),
+        ("if true; then cd build; fi; mpiexec -n 2 ./app", False),
+        ("cd build && mpiexec -n 2 /nowhere/app", True),
+        ("cd build && mpiexec -n 2 app", True),  # by PATH
+        ("mpirun -wdir build -n 2 ./app", False),
+        ("mpirun -wd build -n 2 ./app", False),
+        ("srun --chdir=build -n 2 ./app", False),
+        ("srun -D build -n 2 ./app", False),
+        ("env -C build ./app", False),
+    ],
+)
+def test_programs_whose_place_is_unknown_are_not_missing(here, line, hurts):
+    program("srun", text="slurm")
+    script("run.sh", line)
+    assert ("program" in told("./run.sh")) is hurts
+
+
+def test_processors_of_a_rank_are_no_ranks(here):
+    program("app")
+    program("srun", text="slurm")
+    host = replace(EIGHT, processors=frozenset(range(4)))
+    assert "ranks" not in told("srun -c 8 -n 2 app", host)
+    assert "ranks" in told("mpirun -c 8 app", host)
+
+
+def test_ranks_get_what_a_script_exports(here):
+    program("app", "libgomp.so.1")
+    for lines, threads in (
+        (["OMP_NUM_THREADS=4"], 8),
+        (["OMP_NUM_THREADS=4", "export OMP_NUM_THREADS"], 4),
+        (["if true; then export OMP_NUM_THREADS=4; fi"], 4),
+        (["set -a", "OMP_NUM_THREADS=4"], 4),
+    ):
+        script("run.sh", *lines, "mpiexec -n 3 app")
+        assert told("./run.sh")["threads"].startswith(f"{threads} threads")
+    script("run.sh", "OMP_NUM_THREADS=4", "mpiexec -n 3 app")
+    assert told("./run.sh", OMP_NUM_THREADS="2")["threads"].startswith("4 threads")
+
+
 def package(folder, name, libraries=(), requires=()):
     """An installed distribution with compiled libraries."""
     info = folder / f"{name}-1.0.dist-info"
@@ -276,6 +347,12 @@ def test_libraries_of_python_packages(python, text, words, hurts):
     Path("model.py").write_text("import numpy\n")
     findings = told(f"{python} {words}", replace(EIGHT, quota=2.0))
     assert findings.keys() == ({"threads"} if hurts else set())
+
+
+def test_a_distribution_that_was_left_without_a_name(python, here):
+    (here / "venv" / "lib" / "python3.11" / "site-packages" / "left-1.0.dist-info").mkdir()
+    findings = told(f"{python} -c 'import numpy, left'", replace(EIGHT, quota=2.0))
+    assert findings.keys() == {"threads"}
 
 
 def test_a_script_with_an_interpreter_of_its_own(python):
