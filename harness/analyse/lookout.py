@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from harness.measure.rank_sight import ANSWER_S
 from harness.measure.rank_watch import RankWatch
 from workloads.validation import InputError
 
@@ -19,6 +20,9 @@ T = TypeVar("T")
 GLANCE_S = 0.2
 PAUSE_S, BRIEF_PAUSE_S = 0.5, 0.1
 """Between two looks; the brief one while a report waits for answers."""
+
+MOST_WAIT_S = ANSWER_S + 1.0
+"""How long a report waits for answers at most."""
 
 PASSING = re.compile(r"for \d+ s|\d+ %")
 """What differs in the lines of a state that lasts."""
@@ -80,6 +84,7 @@ class Lookout:
     _asked_s: float | None = None  # when the ranks were asked what they note, if that is to be reported
     _headlines: list[str] = field(default_factory=list)  # of reports that are wanted
     _is_over: bool = False  # the time of the command
+    _is_unsaved: bool = False  # the last reports could not be saved, and that was told
 
     def look(self, now_s: float) -> bool:
         """Sample the ranks, and report on a job that has become stuck; whether the command has to end."""
@@ -93,7 +98,9 @@ class Lookout:
             self.ask(headline, now_s)
         if self._asked_s is None and self.patience and self.watch.longest_idle_s() >= self.patience.seconds:
             self._ask(now_s)
-        if self._asked_s is None or not self.watch.have_answered():
+        if self._asked_s is None:
+            return False
+        if now_s - self._asked_s < MOST_WAIT_S and not self.watch.have_answered():
             return False
         if self._headlines and now_s - self._asked_s < GLANCE_S:
             return False
@@ -111,12 +118,18 @@ class Lookout:
         self._ask(now_s)
 
     def finish(self) -> None:
-        """The command has ended: report what is still to be reported by what is known."""
+        """The command has ended: report what is still to be reported by what is known.
+
+        No stacks are read: other processes may have the numbers of its ranks now.
+        """
+        self.read_stacks = None
         self._report_all()
 
     def _ask(self, now_s: float) -> None:
+        """Ask the ranks; a report that waits for answers does not wait longer for that."""
         self.watch.ask()
-        self._asked_s = now_s
+        if self._asked_s is None:
+            self._asked_s = now_s
 
     def _answered(self) -> bool:
         """Report by the answers of the ranks; whether the command has to end."""
@@ -177,6 +190,15 @@ class Lookout:
             self.reports.append({"headline": headline.rstrip(":"), **one.document})
             texts.append("\n".join([headline, *(f"  {line}" for line in one.lines), f"  {one.verdict}"]))
             self.tell(texts[-1])
-        self.save(self.reports)
+        self._save_reports()
         verdicts = dict.fromkeys(one.verdict for one in reports if one.verdict != NO_CONCLUSION)
         return Fault("; ".join(verdicts) or headline.rstrip(":"), "\n".join(texts))
+
+    def _save_reports(self) -> None:
+        """Save the reports; that they cannot be saved is told once, and ends nothing."""
+        try:
+            self.save(self.reports)
+        except (InputError, OSError) as error:
+            if not self._is_unsaved:
+                self.tell(str(error))
+            self._is_unsaved = True

@@ -80,6 +80,9 @@ NOTES_BYTES = ctypes.sizeof(_Page)
 
 MOST_NAMES_BYTES = 4096 * NAME_BYTES
 
+MOST_RANKS = 1_000_000
+"""A process that says that its job has more ranks is not believed: lists of them would fill the memory."""
+
 
 @dataclass(frozen=True)
 class Communicator:
@@ -144,8 +147,8 @@ class ThreadNote:
 class RankNote:
     """What a rank does.
 
-    Until MPI is initialized ``rank`` and ``ranks`` are what its launcher says, or -1. ``communicators`` is
-    None if only its calls are known.
+    Until MPI is initialized ``rank`` and ``ranks`` are what its launcher says, or -1; ``ranks`` above
+    MOST_RANKS are -1, too. ``communicators`` is None if only its calls are known.
     """
 
     pid: int
@@ -231,7 +234,8 @@ def _rank_note(
     page: _Head, pid: int, threads: tuple[ThreadNote, ...], comms: Mapping[int, Communicator] | None
 ) -> RankNote:
     shared = any(place.thread == SHARED for place in page.places)
-    return RankNote(pid, page.rank, page.ranks, page.stage, threads, comms, shared)
+    ranks = page.ranks if 0 <= page.ranks <= MOST_RANKS else -1
+    return RankNote(pid, page.rank, ranks, page.stage, threads, comms, shared)
 
 
 def names(data: bytes) -> list[str]:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 RUNNING, ASLEEP, STOPPED, ENDED, SILENT = "running", "asleep", "stopped", "ended", "silent"
 """States of a process; SILENT: its host does not answer, so the state is unknown."""
 
+ANSWER_S = 2.0
+"""A rank that does not answer a question within this time is late."""
+
 LETTERS = {"R": RUNNING, "D": ASLEEP, "S": ASLEEP, "I": ASLEEP, "T": STOPPED, "t": STOPPED}
 OVER = "ZX"
 
@@ -95,6 +98,11 @@ def process_fields(stat: bytes) -> tuple[str, int, int] | None:
     except (IndexError, ValueError):
         return None
     return ENDED if letter in OVER else LETTERS.get(letter, RUNNING), ticks, start
+
+
+def printable(text: str) -> str:
+    """A text from elsewhere as it can be shown: with a question mark for each character that cannot."""
+    return "".join(one if one.isprintable() else "?" for one in text)
 
 
 def kernel_call(text: bytes) -> str:

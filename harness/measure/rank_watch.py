@@ -91,6 +91,8 @@ class _Watched:
         if now is None:
             return
         self.sight = now
+        if self._is_held(now) and not (before and self._is_held(before)):
+            self.unseen_s = 0.0  # it may have been suspended at once, and its job may continue
         # A launcher may terminate the others now.
         ended = now.state == ENDED and (before is None or before.state != ENDED)
         self.moved = ended or before is None or now.counters[:2] != before.counters[:2]
@@ -105,6 +107,10 @@ class _Watched:
             self.wait_s = 0.0 if self.began else self.wait_s + self.unseen_s
             self.idle_s += 0.0 if self.moved else self.unseen_s
             self.unseen_s = 0.0
+
+    @staticmethod
+    def _is_held(sight: Sight) -> bool:
+        return sight.state in (STOPPED, SILENT)
 
     @property
     def state(self) -> str:

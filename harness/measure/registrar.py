@@ -314,11 +314,14 @@ class Registrar:
         """By this line a rank will answer the questions of the watch; returns False: it is no line to us."""
         from harness.measure.remote_rank import REFUSED, RemoteRank  # noqa: PLC0415 - rarely needed
 
-        if self._watch is None:
+        line = None
+        with suppress(OSError):  # there is no descriptor left
+            line = one.dup() if self._watch is not None else None
+        if self._watch is None or line is None:
             with suppress(OSError):
                 one.send(REFUSED)
             return False
-        rank = RemoteRank(one.dup(), host)
+        rank = RemoteRank(line, host)
         if not self._watch.add(rank):
             rank.refuse()
         return False

@@ -24,18 +24,28 @@ from harness.measure.rank_notes import (
     head_note,
     note,
 )
-from harness.measure.rank_sight import ENDED, RUNNING, SILENT, STOPPED, Sight, kernel_call, process_fields
+from harness.measure.rank_sight import (
+    ANSWER_S,
+    ENDED,
+    RUNNING,
+    SILENT,
+    STOPPED,
+    Sight,
+    kernel_call,
+    printable,
+    process_fields,
+)
 
 ASKING_S = 1.0
 """A rank is asked for its counters so often."""
-
-ANSWER_S = 2.0
-"""A rank that does not answer within this time does not answer."""
 
 COUNTERS, NOTES = b"c", b"n"
 HEADER = struct.Struct("=IIIIQ")  # how many bytes of each part follow, and signals that the process handles
 MOST_BYTES = (NOTES_BYTES, MOST_NAMES_BYTES, 1024, 256)
 RECEIVED_BYTES = 1 << 16
+LOOK_BYTES = 4 * (HEADER.size + sum(MOST_BYTES))
+"""So much is taken at a look: a process that never stops sending must not keep us from other ranks."""
+
 REFUSED = b"x"
 """Sent to a rank that will not be asked."""
 
@@ -55,11 +65,11 @@ class RemoteRank:
     """As ``Rank``; owns the line. Nothing here waits for the rank."""
 
     def __init__(self, line: socket.socket, host: str) -> None:
-        self.host, self.job, self.command, self.pid_here = host, 0, "", 0
-        self.process = host, -line.fileno()  # until it has answered
+        self.host, self.job, self.command, self.pid_here = printable(host), 0, "", 0
+        self.process = self.host, -line.fileno()  # until it has answered
         self._line: socket.socket | None = line
         self._received = bytearray()
-        self._asks = False  # a question has been sent, and not answered so far
+        self._question = b""  # that has been sent, and not answered so far
         self._asked_s = float("inf")  # the time of the first look is not known yet
         self._wants_notes = True
         self._latest: Answer | None = None
@@ -82,7 +92,8 @@ class RemoteRank:
     def look(self, now_s: float) -> Sight | None:
         news = self._take()
         self._asked_s = min(self._asked_s, now_s)
-        self._late = self._asks and now_s - self._asked_s >= ANSWER_S
+        waits = self._line is not None and bool(self._question)
+        self._late = waits and now_s - self._asked_s >= ANSWER_S
         if self._latest is not None and Counters.of(self._latest.page).stage == FINALIZED:
             self._has_ended = True  # as far as MPI is concerned; its thread may wait for us to hang up
             self.close()
@@ -109,7 +120,8 @@ class RemoteRank:
             return None
         pid, first = self.process[1], self._latest.page[:HEAD_BYTES]
         told = self._notes is not None and Counters.of(self._notes.page) == Counters.of(first)
-        if self._notes is not None and told and not self._late:
+        may_go_on = self._late or (self._line is None and not self._has_ended)
+        if self._notes is not None and told and not may_go_on:
             return note(first + self._notes.page[HEAD_BYTES:], self._notes.names, pid)
         return head_note(first, self._notes.names if self._notes else b"", pid)
 
@@ -125,12 +137,12 @@ class RemoteRank:
     def _ask_again(self, now_s: float) -> None:
         """Send the next question if it is time for one, and the last one is answered."""
         due = self._wants_notes or now_s - self._asked_s >= ASKING_S
-        if self._line is not None and due and not self._asks:
+        if self._line is not None and due and not self._question:
             self._send(NOTES if self._wants_notes else COUNTERS)
             self._asked_s = now_s
 
     def _send(self, question: bytes) -> None:
-        self._asks = True
+        self._question = question
         if self._line is not None:
             try:
                 self._line.send(question)
@@ -149,12 +161,13 @@ class RemoteRank:
     def _lose(self, error: OSError | None) -> None:
         """The line has ended: with the rank, or because its host cannot be reached."""
         self._has_ended = error is None or isinstance(error, ConnectionResetError | BrokenPipeError)
+        self._question = b""
         self.close()
 
     def _take(self) -> bool:
-        """Take the answers that have come; returns whether there are some."""
-        news = False
-        while self._line is not None:
+        """Take answers that have come, and at most LOOK_BYTES; returns whether there are some."""
+        news, left = False, LOOK_BYTES
+        while self._line is not None and left > 0:
             try:
                 came = self._line.recv(RECEIVED_BYTES)
             except BlockingIOError:
@@ -163,6 +176,7 @@ class RemoteRank:
                 self._lose(error)
                 break
             self._received += came
+            left -= len(came)
             while (answer := self._next()) is not None:
                 self._note_answer(answer)
                 news = True
@@ -191,9 +205,11 @@ class RemoteRank:
         return part
 
     def _note_answer(self, answer: Answer) -> None:
-        self._asks = False
+        if answer.names or self._question == NOTES:
+            self._wants_notes = False
         if answer.names:
-            self._notes, self._wants_notes = answer, False
+            self._notes = answer
+        self._question = b""
         self._latest = answer
         itself = Identity.of(answer.page)
         self.process, self.job = (self.host, itself.pid), itself.job

@@ -20,6 +20,7 @@ from typing import Any
 
 from coordinator.host import inspection
 from coordinator.host.inspection import Inspection, Outcome
+from harness.measure.rank_sight import printable
 
 SHOWN = 3  # frames in a line; the JSON has all
 
@@ -51,7 +52,7 @@ class Frame:
 
     def __str__(self) -> str:
         place = f"at {Path(self.file).name}:{self.line}" if self.file else ""
-        return _printable(f"{place} in {self.function}".strip() if self.function else place)
+        return printable(f"{place} in {self.function}".strip() if self.function else place)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _reason(reading: Reading, outcome: Outcome) -> str:
         return f"kernel.yama.ptrace_scope = {scope} forbids it to {reading.name}; {remedy}"
     said = next((line for line in outcome.errors.splitlines() if line.strip()), "")
     said = said or outcome.failure or "it has printed no stack"
-    return f"{reading.name}: {_printable(said.strip())[:200]}"
+    return f"{reading.name}: {printable(said.strip())[:200]}"
 
 
 @dataclass(frozen=True)
@@ -291,7 +292,3 @@ def _tools(python: bool) -> Iterator[tuple[type[Reading], str]]:
 def _tool(name: str) -> str | None:
     """Where a tool is: on the PATH, or next to our interpreter."""
     return shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))
-
-
-def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else "?" for one in text)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyse.lookout import Lookout, Patience
+from harness.analyse.lookout import MOST_WAIT_S, Lookout, Patience
 from harness.analyse.missing_rank import Stuck, examined
 from harness.analyse.rank_report import MOST, NO_CONCLUSION, with_stacks
 from harness.measure.rank_notes import (
@@ -311,6 +311,44 @@ def test_a_report_waits_for_answers_and_not_for_ever():
     lookout.ask("again:", 20.0)
     lookout.finish()
     assert len(told) == 2
+
+
+def test_a_report_waits_for_those_who_do_not_answer_only_until_its_deadline():
+    watch, told = OneJob(in_barrier(0), rank(1)), []
+    watch.have_answered = lambda: False
+    lookout = Lookout(watch, told.append, 0.0)
+    lookout.ask("where the ranks are:", 10.0)
+    lookout.look(10.0 + 0.9 * MOST_WAIT_S)
+    assert not told
+    lookout.ask("again:", 10.0 + 0.9 * MOST_WAIT_S)
+    lookout.look(10.0 + MOST_WAIT_S)
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), InputError("--stuck-report", "a", "is", "b")]
+)
+def test_reports_that_cannot_be_saved_are_told_once_and_stuck_jobs_are_ended(error):
+    def fails(reports):
+        raise error
+
+    told = []
+    job = [in_barrier(0), *(rank(number) for number in range(1, SIZE))]
+    watch = OneJob(*job)
+    lookout = Lookout(watch, told.append, 0.0, Patience(5), save=fails)
+    assert lookout.look(10)
+    watch.ranks = (receiving(0, 1), *job[1:])
+    assert lookout.look(20)
+    assert [text for text in told if text == str(error)] == [str(error)]
+    assert len(lookout.reports) == 2
+
+
+def test_no_stack_is_read_once_the_command_has_ended():
+    told = []
+    lookout = Lookout(OneJob(in_barrier(0), rank(1)), told.append, 0.0, read_stacks=pytest.fail)
+    lookout.ask("where the ranks are:", 10.0)
+    lookout.finish()
+    assert len(told) == 1 and "is not shown" not in told[0]
 
 
 class OneJob:

@@ -1,5 +1,7 @@
 """Ranks that answer over TCP: what is seen of them, and that nothing that they do hinders who asks."""
 
+import errno
+import os
 import socket
 import subprocess
 import time
@@ -11,10 +13,10 @@ from runs import eventually
 
 from harness.measure import rank_notes
 from harness.measure.rank_notes import FINALIZED, RUNNING, Counters
-from harness.measure.rank_sight import ASLEEP, ENDED, SILENT, STOPPED, Sight
+from harness.measure.rank_sight import ANSWER_S, ASLEEP, ENDED, SILENT, STOPPED, Sight
 from harness.measure.rank_watch import RankWatch
 from harness.measure.registrar import Registrar
-from harness.measure.remote_rank import ANSWER_S, COUNTERS, HEADER, NOTES, REFUSED, RemoteRank
+from harness.measure.remote_rank import COUNTERS, HEADER, LOOK_BYTES, NOTES, REFUSED, RemoteRank
 
 STAT = b"7 (a b) S 1 7 7 0 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 4711 0 0"
 
@@ -113,6 +115,72 @@ def test_a_rank_has_ended_when_its_line_ends_or_it_has_left_mpi(both):
     assert rank.question() == NOTES and rank.question() == b""  # its thread may end
 
 
+def test_an_answer_without_names_is_an_answer(both):
+    watched, rank = both
+    assert rank.question() == NOTES
+    rank.answer(COUNTERS)
+    news(watched, 0.0)
+    assert watched.has_answered()
+
+
+def test_a_rank_that_has_ended_keeps_its_notes_though_it_was_asked(both):
+    watched, rank = both
+    assert rank.question() == NOTES
+    rank.answer(NOTES)
+    news(watched, 0.0)
+    watched.look(1.5)
+    assert rank.question() == COUNTERS
+    rank.line.close()
+    assert news(watched, 1.6).state == ENDED
+    watched.look(1.6 + 2 * ANSWER_S)
+    assert list(watched.note().communicators) == [9]
+
+
+def test_a_job_is_not_believed_to_have_more_ranks_than_a_job_can_have(both):
+    watched, rank = both
+    rank.page.ranks = (1 << 31) - 1
+    rank.answer(NOTES)
+    news(watched, 0.0)
+    assert watched.note().ranks == -1
+
+
+class StreamingLine:
+    """A line whose other end never stops sending answers."""
+
+    def __init__(self):
+        here, there = socket.socketpair()
+        with here, there:
+            FakeRank(there).answer(COUNTERS)
+            self.answer = here.recv(1 << 16)
+        self.sent = 0
+
+    def fileno(self):
+        return 0
+
+    def setblocking(self, blocks):
+        pass
+
+    def send(self, question):
+        return len(question)
+
+    def recv(self, size):
+        self.sent += len(self.answer)
+        assert self.sent <= 2 * LOOK_BYTES
+        return self.answer
+
+    def close(self):
+        pass
+
+
+def test_a_rank_that_never_stops_sending_does_not_hold_who_asks():
+    watched = RemoteRank(StreamingLine(), "b")
+    assert watched.look(0.0).state == ASLEEP
+
+
+def test_the_name_of_a_host_can_be_shown():
+    assert RemoteRank(StreamingLine(), "b\x1b[31m\n").host == "b?[31m?"
+
+
 def test_a_rank_that_ends_before_it_has_answered_is_forgotten(both):
     watched, rank = both
     watch = RankWatch()
@@ -152,6 +220,21 @@ def test_time_counts_from_answer_to_answer_and_not_for_ranks_that_come_again(bot
     watch.close()
 
 
+def test_the_time_until_a_rank_is_late_is_not_its_own(both):
+    """Its whole job may be suspended, and continue later."""
+    watched, rank = both
+    watch = RankWatch()
+    watch.add(watched)
+    rank.answer(NOTES)
+    assert eventually(lambda: watch.sample(10.0) or watch.jobs())
+    for step in range(1, 10):
+        watch.sample(10.0 + step / 2)
+    ((state,),) = [job.ranks for job in watch.jobs()]
+    assert state.state in (STOPPED, SILENT)
+    assert state.idle_s == 0.0
+    watch.close()
+
+
 @contextmanager
 def registered(tmp_path, watch):
     """A registrar, and what ranks get that reach it by TCP only."""
@@ -168,6 +251,22 @@ def test_only_ranks_with_the_key_are_asked_and_only_by_a_watch(tmp_path, key, wa
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
             line.sendall(f"{right if key else 'wrong'} job host\n".encode())
             assert line.recv(1) == told
+    watch.close()
+
+
+def test_without_a_descriptor_left_a_rank_is_refused_and_the_next_one_is_asked(tmp_path, monkeypatch):
+    def fails(line):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    watch = RankWatch()
+    with registered(tmp_path, watch) as (key, where):
+        for told in (REFUSED, NOTES):
+            with monkeypatch.context() as patch:
+                if told == REFUSED:
+                    patch.setattr(socket.socket, "dup", fails)
+                with socket.create_connection(("127.0.0.1", int(where.split(",")[2])), timeout=20) as line:
+                    line.sendall(f"{key} job host\n".encode())
+                    assert line.recv(1) == told
     watch.close()
 
 
