@@ -2,8 +2,8 @@
 
 A debugger stops a process by ptrace, and the kernel continues it when the debugger ends. One that is killed
 between its request and the stop leaves the request behind: the process would stop later, for ever. So after
-a tool that has not ended well the process gets SIGCONT, which also cancels requests, unless it was stopped
-before.
+a debugger that was killed the process gets SIGCONT, which also cancels requests, unless it was stopped
+before. After others it gets none: it may handle SIGCONT.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ END_S = 1.0  # for how long a killed tool is awaited: it may hang in the kernel
 
 @dataclass(frozen=True)
 class Inspection:
-    """A command that reads the stack of a process."""
+    """A command that reads the stack of a process, and whether it ``stops`` the process meanwhile."""
 
     pid: int
     argv: tuple[str, ...]
+    stops: bool = True
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class _Tool:
     def __init__(self, inspection: Inspection, environment: Mapping[str, str]) -> None:
         status = identity.stat(inspection.pid)
         self.pid = inspection.pid
-        self._stopped = status is None or status.state in "Tt"
+        self._may_leave_a_stop = inspection.stops and status is not None and status.state not in "Tt"
         self._process = subprocess.Popen(
             inspection.argv,
             env=environment,
@@ -137,7 +138,7 @@ class _Tool:
         for stream in self._printed:
             stream.close()
         status = self._process.returncode
-        if status != 0 and not self._stopped:
+        if self._may_leave_a_stop and (killed or status < 0):
             _continue(self.pid)
         output, errors = (bytes(part).decode(errors="replace") for part in self._printed.values())
         if killed:

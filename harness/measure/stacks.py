@@ -139,7 +139,9 @@ class Call:
 
 
 class Reading(ABC):
-    """How a tool reads the stack of a thread."""
+    """How a tool reads the stack of a thread, and whether it ``stops`` the process meanwhile."""
+
+    stops = True
 
     def __init__(self, thread: Thread, tool: str, maps: str) -> None:
         self.thread, self.tool, self.maps = thread, tool, maps
@@ -150,7 +152,7 @@ class Reading(ABC):
 
     @property
     def inspection(self) -> Inspection:
-        return Inspection(self.thread.pid, (self.tool, *self.words))
+        return Inspection(self.thread.pid, (self.tool, *self.words), self.stops)
 
     @property
     @abstractmethod
@@ -168,6 +170,8 @@ class Reading(ABC):
 
 class _PySpy(Reading):
     """Lines of Python; py-spy does not stop the process."""
+
+    stops = False
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -100,6 +100,26 @@ def test_a_process_whose_tool_is_killed_runs_on(victim):
     assert state(victim) == "R"
 
 
+LISTENS = """
+import signal
+signal.signal(signal.SIGCONT, lambda *ignored: print("SIGCONT"))
+print(flush=True)
+input()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "stops", "told"),
+    [("exit 3", True, ""), ("kill -KILL $$", False, ""), ("kill -KILL $$", True, "SIGCONT\n")],
+)
+def test_only_a_debugger_that_was_killed_is_followed_by_a_signal(script, stops, told):
+    words = [sys.executable, "-S", "-c", LISTENS]
+    with subprocess.Popen(words, stdin=-1, stdout=-1, text=True) as process:
+        process.stdout.readline()
+        inspect([Inspection(process.pid, ("sh", "-c", script), stops)], os.environ, 10.0)
+        assert process.communicate("\n", timeout=60)[0] == told
+
+
 def test_a_process_that_was_stopped_stays_stopped(victim):
     os.kill(victim, signal.SIGSTOP)
     assert eventually(lambda: state(victim) == "T")
