@@ -83,6 +83,14 @@ UNFIT = {
 """What argparse says of an option that does not fit, and its rule and remedy in our form."""
 
 
+def _metavars(action: argparse.Action) -> str:
+    """The words behind an option, by what they are."""
+    one = action.metavar or ""
+    return " ".join(
+        one if isinstance(one, tuple) else [one] * (action.nargs if isinstance(action.nargs, int) else 1)
+    )
+
+
 class _CommandParser(argparse.ArgumentParser):
     """The parser of a subcommand; it imports its module at first use: ``--help`` imports nothing slow.
 
@@ -96,12 +104,10 @@ class _CommandParser(argparse.ArgumentParser):
         if name := message.partition("arguments are required: ")[2]:
             raise InputError(name, None, f"{self.prog} needs it", f"{self.prog} --help shows how to write it")
         name, _, reason = re.sub(r"^argument (-\w/)?", "", message).partition(": ")
-        metavars = {one: action.metavar for action in self._actions for one in action.option_strings}
+        metavars = {one: _metavars(action) for action in self._actions for one in action.option_strings}
         for pattern, (rule, remedy) in UNFIT.items():
             if match := re.fullmatch(pattern, reason):
-                metavar = metavars.get(name)
-                words = " ".join(metavar) if isinstance(metavar, tuple) else metavar
-                to_write = remedy.format(*match.groups(), option=name, metavar=words)
+                to_write = remedy.format(*match.groups(), option=name, metavar=metavars.get(name))
                 raise InputError(name, True, rule.format(*match.groups()), to_write)
         raise InputError(name, True, reason, f"{self.prog} --help shows how to write it")
 
@@ -116,7 +122,8 @@ class _CommandParser(argparse.ArgumentParser):
             return action.type(text)
         except ValueError:
             name, example = _name(action), action.default if isinstance(action.default, int | float) else 0
-            remedy = f"write {name} {example or 1:g}, say"
+            single = f"write {name} {example or 1:g}, say"
+            remedy = f"write {name} {_metavars(action)}" if isinstance(action.nargs, int) else single
             raise InputError(name, text, f"must be {NUMBERS[action.type]}", remedy) from None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

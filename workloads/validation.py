@@ -152,7 +152,7 @@ def number(
     """Accept a finite number in [minimum, maximum], strictly greater than ``above`` if given."""
     rule = f"must be a number {_range_rule(minimum, maximum, above)}".rstrip()
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(key, value, rule, _unquoted(value, minimum))
+        raise InputError(key, value, rule, _unquoted(value, minimum, maximum, above))
     finite = isinstance(value, int) or math.isfinite(value)  # an int may be too large for a float
     inside = finite and minimum <= value <= maximum and (above is None or value > above)
     if not inside:
@@ -162,20 +162,23 @@ def number(
 def whole(key: str, value: Any, *, minimum: int, maximum: float = math.inf) -> None:
     rule = "must be a whole number " + _range_rule(minimum, maximum, None)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(key, value, rule, _unquoted(value, minimum))
+        raise InputError(key, value, rule, _unquoted(value, minimum, maximum))
     if not minimum <= value <= maximum:
         raise InputError(key, value, rule, _within(value, minimum, maximum))
 
 
-def _unquoted(value: Any, minimum: float) -> str:
+def _unquoted(value: Any, minimum: float, maximum: float, above: float | None = None) -> str:
     """The remedy for a value that is no number."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d[\d.]*", value):
         return "write it without quotes"
-    return f"write {max(minimum, 1):g}, say"
+    example = max(minimum, 1 if above is None else above + 1)
+    return f"write {_plain(min(example, maximum))}, say"
 
 
 def _within(value: float, minimum: float, maximum: float, above: float | None = None) -> str:
     """The remedy for a number outside of a range: the end that is next to it."""
+    if not isinstance(value, int) and not math.isfinite(value):
+        return "write a finite number"
     if value > maximum:
         return f"write {_plain(maximum)} or less"
     return f"write {_plain(minimum)} or more" if above is None else f"write more than {above:g}"
@@ -264,4 +267,5 @@ def _range_rule(minimum: float, maximum: float, above: float | None) -> str:
 def _plain(end: float) -> str:
     if isinstance(end, int):
         return str(end)
-    return f"{end:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+    text = f"{end:g}" if float(f"{end:g}") == end else repr(end)
+    return text.replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")

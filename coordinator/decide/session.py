@@ -163,6 +163,10 @@ class Session:
             placed = {**plan.decision.placements, **placed}
         return placed
 
+    def postpone(self, number: int, arrival_ns: int) -> None:
+        """Job ``number``, which has not arrived, arrives at this time."""
+        self._workload[number] = replace(self._workload[number], arrival_ns=arrival_ns)
+
     def arrive(self, *numbers: int) -> Self:
         """Jobs have arrived; those of one time are in order of their numbers."""
         jobs = sorted(map(self._workload.__getitem__, numbers), key=lambda job: (job.arrival_ns, job.number))

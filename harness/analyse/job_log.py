@@ -98,6 +98,8 @@ def describe(path: Path, processors: int | None = None) -> JobLog:
     """
     faults: list[InputError] = []
     records = trace.records_of(path, faults.append)
+    if faults and not len(records.rows):
+        raise faults[0]
     jobs = trace.of_records(path, records)
     rows, skipped = trace.usable(path, records.rows)
     rows = rows[np.argsort(rows[:, SUBMIT], kind="stable")]
@@ -107,19 +109,21 @@ def describe(path: Path, processors: int | None = None) -> JobLog:
     since_s = rows[:, SUBMIT] - rows[0, SUBMIT]
     hours = _hours(since_s, work_s, machine)
     begins = _begin(records.header, float(rows[0, SUBMIT]))
+    past_s = 60 * begins.minute + begins.second if begins else 0  # the full hour
+    clock_hours = _hours(since_s + past_s, work_s, machine)
     users = _users(rows, work_s, records)
     waits, asked = rows[:, WAIT], rows[:, REQUESTED_S]
     return JobLog(
         jobs=len(rows),
         skipped=skipped,
         assumed=jobs.assumed,
-        faults=tuple(map(str, faults)),
+        faults=tuple(one.rule for one in faults),
         processors=machine,
         begins=begins.isoformat() if begins else None,
         span_s=jobs.span_s,
         load=float(work_s.sum()) / (machine * jobs.span_s) if jobs.span_s else None,
         hours=hours,
-        hours_of_day=tuple(_by_clock(hours, begins.hour if begins else 0)),
+        hours_of_day=tuple(_by_clock(clock_hours, begins.hour if begins else 0)),
         busiest=_busiest(hours),
         sizes=tuple(_of_sizes(sizes, work_s)),
         users=users,
@@ -205,7 +209,7 @@ def _begin(header: Mapping[str, str], submit_s: float) -> datetime | None:
 def _zone(header: Mapping[str, str]) -> tzinfo:
     try:
         return ZoneInfo(header.get("TimeZoneString", ""))
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         return timezone(timedelta(seconds=int(header.get("TimeZone", "0"))))
 
 

@@ -12,7 +12,7 @@ from harness.measure.session import Watcher
 from harness.report import job_log as shown
 from workloads.bounds import SIMULATED_PROCESSORS
 from workloads.parameters import Bounds
-from workloads.validation import one_of
+from workloads.validation import InputError
 
 PICTURES = ("svg", "png")
 PROCESSORS = Bounds(1, SIMULATED_PROCESSORS, whole=True)
@@ -32,9 +32,14 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         PROCESSORS.check("--processors", options.processors)
     path: Path | None = options.output or (Path("log.svg") if options.open else None)
     if path:
-        one_of("--output", path.suffix.removeprefix("."), PICTURES)
+        if path.suffix.removeprefix(".") not in PICTURES:
+            raise InputError("--output", str(path), "must end in .svg or .png", "write -o log.svg")
         shared.check_writable("--output", path)
-    described = job_log.describe(options.log, options.processors)
+    try:
+        described = job_log.describe(options.log, options.processors)
+    except InputError as error:
+        key = "FILE" if error.key == "trace" else error.key
+        raise InputError(key, error.value, error.rule, error.remedy) from None
     text: Iterable[Any] = shown.render(described, options.log.name)
     if path:
         from harness.report import rendering, style  # noqa: PLC0415 - matplotlib is slow to import

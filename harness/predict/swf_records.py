@@ -65,7 +65,10 @@ def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
             key, value = match.groups()
             header[key] = value
             if key in ("MaxProcs", "MaxNodes") and value:
-                processors[key] = number(path, place, key, value, "simulated.processors")
+                try:
+                    processors[key] = number(path, place, key, value, "simulated.processors")
+                except InputError as fault:
+                    faults(fault)
     sizes = [processors[key] for key in ("MaxProcs", "MaxNodes") if processors.get(key, UNKNOWN) > 0]
     return Records(_rows(path, lines, faults), int(sizes[0]) if sizes else None, header, {})
 
@@ -73,17 +76,20 @@ def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
 def _rows(path: Path, lines: Sequence[str], faults: Faults) -> np.ndarray:
     numbers = array("d")  # smaller and sooner made than lists of a row each
     places: list[int] = []
+    broken: list[int] = []
     for place, line in enumerate(lines, 1):
         text = line.partition(";")[0]
         words = text.split()
         if not _NUMBERS.fullmatch(text) or len(words) not in (0, len(FIELDS)):
-            _report(path, place, line, faults, first=not places)
+            broken.append(place)
         elif words:
             try:
                 numbers.extend([*map(float, words)])
                 places.append(place)
             except ValueError:
-                _report(path, place, line, faults, first=not places)
+                broken.append(place)
+        if len(broken) == 1 and not places and (other := other_logs.seems(line)):
+            raise refusal(path, place, "the file", line.strip(), f"seems to be {other.name}", other.remedy)
     rows = np.array(numbers).reshape(-1, len(FIELDS))
     sound = rows == UNKNOWN
     for field, bound in enumerate(FIELDS.values()):
@@ -91,20 +97,13 @@ def _rows(path: Path, lines: Sequence[str], faults: Faults) -> np.ndarray:
         inside = (column >= least) & (column <= most)  # a NaN is not
         sound[:, field] |= inside & (np.rint(column) == column) if whole else inside
     readable: np.ndarray = sound.all(axis=1)
-    for faulty in np.flatnonzero(~readable):
-        _report(path, places[faulty], lines[places[faulty] - 1], faults, first=False)
+    for place in sorted([*broken, *(places[faulty] for faulty in np.flatnonzero(~readable))]):
+        try:
+            _check(path, place, lines[place - 1])
+        except InputError as fault:
+            faults(fault)
     kept: np.ndarray = rows[readable]
     return kept
-
-
-def _report(path: Path, place: int, line: str, faults: Faults, *, first: bool) -> None:
-    """Pass the fault in a line on; raises InputError if the ``first`` one is of another kind of file."""
-    if first and (other := other_logs.seems(line)):
-        raise refusal(path, place, "the file", line.strip(), f"seems to be {other.name}", other.remedy)
-    try:
-        _check(path, place, line)
-    except InputError as fault:
-        faults(fault)
 
 
 def _check(path: Path, place: int, line: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.analyse.columns import Column, duration, four_digits, percent
 from harness.analyse.job_log import DAY_HOURS, JobLog, Part, Spread, pooled
-from harness.report.cells import Line, Table, listed, table, warning_lines
+from harness.report.cells import Line, Table, listed, table
 from harness.report.cells import Part as ReportPart
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ def render(log: JobLog, name: str) -> Iterator[ReportPart]:
     """Its jobs and load, sizes, users, times, load by the clock, and what it lacks."""
     shown = [*log.faults[:FAULTS]]
     more = len(log.faults) - len(shown)
-    yield from warning_lines([*shown, *([f"{more:,} more lines cannot be read"] if more else [])])
-    title = f"{name}: {log.jobs:,} jobs on {log.processors:,} processors"
+    for text in [*shown, *([f"and {more:,} more"] if more else [])]:
+        yield Line(f"Cannot be read: {text}", "bold yellow")
+    title = f"{name}: {log.jobs:,} job{'s' * (log.jobs > 1)} on {log.processors:,} processors"
     load = "all at once" if log.load is None else f"over {duration(log.span_s)}, offered load {log.load:.3f}"
     yield Line(f"{title}, {load}", "bold")
     if log.begins:

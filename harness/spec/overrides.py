@@ -210,8 +210,9 @@ def _index(here: Any, steps: tuple[Step, ...], depth: int, value: Any) -> int:
         remedy = f"name an entry, as in {table}.0.{step}{everywhere}"
         raise InputError(key, value, f"must have a number: {table} is a list of {len(here)}", remedy)
     if step >= len(here):
-        rule = f"must be one of {len(here)} {table}, numbered from 0"
-        raise InputError(key, value, rule, f"write {len(here) - 1} or less, or edit the file")
+        rule = f"cannot be set: {table} has {len(here)} entries, numbered from 0"
+        fewer = f"name entry {len(here) - 1} or less" if here else f"write {table}=[{shown(value)}]"
+        raise InputError(key, value, rule, f"{fewer}, or edit the file")
     return step
 
 

@@ -272,6 +272,7 @@ def simulate(
         unfinished -= len(ended)
         for coming in chain.from_iterable(source.after(job, time_ns) for job in ended):
             insort(agenda.coming, coming)
+            run.session.postpone(coming[1], coming[0])
         agenda.happen(time_ns)
         stalled = 0 if ended else stalled + (run.session.reason is Reason.OWNER)
         if stalled > PATIENCE:

@@ -5,7 +5,7 @@ import numpy as np
 from coordinator.policies import allocation, ordered
 from harness.simulator.compiled import hot, step
 from harness.simulator.jobs.case import Case
-from harness.simulator.jobs.model import Floats, Integers, Jobs
+from harness.simulator.jobs.model import Floats, Jobs
 from harness.simulator.jobs.running import begin
 
 _grant = hot(allocation.grant)
@@ -16,15 +16,11 @@ _backfill = step(ordered.backfill)
 _score = step(ordered.score)
 
 
-def keys(jobs: Jobs, order: int, estimates_ns: Integers) -> Floats:
-    """(n,) the order of a queue that does not change; empty if it is that of arrival."""
+def keys(jobs: Jobs, order: int) -> Floats:
+    """(n,) the order of a queue that does not change, scores from the arrivals on; empty if it is theirs."""
     if order == allocation.ARRIVAL:
         return np.zeros(0)
-    if order == allocation.DEMAND:
-        return jobs.demand_s
-    columns = jobs.submit_ns / 1e9, estimates_ns / 1e9, jobs.max_processes
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return np.array([ordered.score(order, submit_s, 0.0, *job) for submit_s, *job in rows])
+    return jobs.demand_s if order == allocation.DEMAND else np.zeros(len(jobs))
 
 
 @step
@@ -34,6 +30,8 @@ def enter(case: Case, job: int) -> None:
     queue = case.queue
     low = now.last
     if len(case.keys) > 0:
+        if case.scheme.order.queue > allocation.DEMAND:
+            case.keys[job] = _scored(case, job)
         low = now.first
         high = now.last
         while low < high:
@@ -81,18 +79,26 @@ def _sort(case: Case) -> None:
     for end in range(now.first, now.last):
         place = end
         job = case.queue[place]
-        submit_ns = case.arrivals.submit_ns[job]
-        case.scores[job] = _score(
-            case.scheme.order.queue,
-            submit_ns / 1e9,
-            (now.time_ns - submit_ns) / 1e9,
-            case.expected.estimates_ns[job] / 1e9,
-            case.demands.max_processes[job],
-        )
+        case.scores[job] = _scored(case, job)
         while place > now.first and _before(case, job, case.queue[place - 1]):
             case.queue[place] = case.queue[place - 1]
             place -= 1
         case.queue[place] = job
+
+
+@step
+def _scored(case: Case, job: int) -> float:
+    """The score of a job at this time."""
+    submit_ns = case.arrivals.submit_ns[job]
+    return float(
+        _score(
+            case.scheme.order.queue,
+            submit_ns / 1e9,
+            (case.now[0].time_ns - submit_ns) / 1e9,
+            case.expected.estimates_ns[job] / 1e9,
+            case.demands.max_processes[job],
+        )
+    )
 
 
 @step

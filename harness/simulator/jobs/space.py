@@ -66,7 +66,7 @@ def _new(jobs: Jobs, processors: int, scheme: Scheme, watched: int | None) -> Ca
         jobs.columns,
         demands,
         arrivals(jobs),
-        none if dynamic else queue.keys(jobs, scheme.order.queue, estimates_ns),
+        none if dynamic else queue.keys(jobs, scheme.order.queue),
         np.zeros(n if dynamic else 0),
         np.zeros(n, dtype=np.int64),
         grants,

@@ -3,6 +3,8 @@
 ``tests/harness/simulator/test_instants.py`` compares all starts with an independent scheduler.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from coordinator import policies
 from coordinator.policies import allocation
 from coordinator.policies.ordered import BACKFILLS, QUEUES, earliest, occupy, score
 from harness.simulator.jobs import event_by_event
-from harness.simulator.jobs.model import rigid
+from harness.simulator.jobs.model import Following, rigid
 from harness.simulator.jobs.simulate import simulate
 
 S = 1_000_000_000
@@ -97,6 +99,20 @@ def test_the_policies_of_clusters_are_settings_of_it(name, parameters):
         simulate(made(jobs), 8, policies.create(*policy)) for policy in ((name, {}), ("ordered", parameters))
     )
     assert (one.start_ns == other.start_ns).all() and (one.first == other.first).all()
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+@pytest.mark.parametrize("order", QUEUES)
+def test_jobs_that_follow_others_wait_from_their_arrival_on(order, backfill):
+    """The third one arrives when the first has ended: kernel and policy take that time."""
+    jobs = rigid(
+        np.array([0, 0, 1, 8]) * S, np.ones(4, dtype=np.int64), np.array([10, 20, 50, 50]) * S, np.ones(4)
+    )
+    following = Following(np.array([-1, -1, 0, -1]), np.array([-1, -1, -1, -1]))
+    policy = policies.create("ordered", {"order": order, "backfill": backfill})
+    followed = replace(jobs, following=following)
+    one, (other, _) = simulate(followed, 1, policy), event_by_event.simulate(followed, 1, policy)
+    assert one.start_ns.tolist() == other.start_ns.tolist()
 
 
 def test_formulas_of_orders():

@@ -144,3 +144,26 @@ def test_processors_can_be_given(tmp_path, capsys):
     output = capsys.readouterr().out
     assert "on 8 processors" in output and "no number of processors" not in output
     assert main(["log", str(path), "--processors", "0"]) == 2
+
+
+def test_hours_of_the_day_begin_with_the_hour(tmp_path):
+    """The first job comes at 13 minutes past 14: one that comes 50 minutes later comes after 15."""
+    log = described(tmp_path / "log.swf", line(1, 0, 60, 1), line(2, 3000, 60, 8))
+    assert [number for number, hour in enumerate(log.hours_of_day) if hour.jobs] == [14, 15]
+
+
+@pytest.mark.parametrize("name", ["US", "x" * 5000, "../../etc"])
+def test_a_time_zone_may_be_any_text(tmp_path, name):
+    header = HEADER.replace("Nowhere/City", name)
+    assert described(tmp_path / "log.swf", line(1, 0, 60, 1), header=header).begins.endswith("-08:00")
+
+
+def test_a_log_of_broken_lines_only_is_refused_by_the_first(tmp_path):
+    with pytest.raises(InputError, match="line 5: a job has 18 numbers"):
+        described(tmp_path / "log.swf", "1 2 3", "4 5")
+
+
+def test_faults_come_in_the_order_of_lines(tmp_path):
+    bad = [line(2, 1, 60, 1, status=99), line(3, 1, 60, 1).replace("-1", "x", 1), line(4, 1, 60, -7)]
+    log = described(tmp_path / "log.swf", line(1, 0, 60, 1), *bad, header="; MaxProcs: many\n")
+    assert ["line 1:" in log.faults[0], *(f"line {n}:" in log.faults[n - 2] for n in (3, 4, 5))] == [True] * 4

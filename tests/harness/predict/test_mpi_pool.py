@@ -42,7 +42,7 @@ def test_the_ranks_change_nothing_but_the_time(tmp_path, capsys):
 @pytest.mark.slow
 def test_without_workers_the_message_says_how_to_start_them(tmp_path):
     done = simulated_by(1, tmp_path)
-    assert done.returncode == 2 and "start it as mpiexec -n N lockstep simulate" in done.stderr
+    assert done.returncode == 2 and "write mpiexec -n N lockstep simulate" in done.stderr
 
 
 @pytest.mark.parametrize(
