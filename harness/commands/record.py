@@ -24,7 +24,7 @@ from harness.report import documents
 from harness.spec.experiment import usable_processors
 from harness.store import recording
 from harness.store.conditions import Moment
-from harness.store.recording import Recording
+from harness.store.recording import Recording, RecordingError
 from workloads import native
 
 FEW_COVERED = 0.5
@@ -97,6 +97,7 @@ def _recorded(
         except LaunchError as error:
             failure = error
         recordings = recording.gather(files, command)
+        _check_room(recordings, command)
     if not recordings and failure is not None:
         raise failure
     if not recordings:
@@ -124,3 +125,12 @@ def _warnings(recordings: Sequence[Recording], failure: str, profile: dict[str, 
         yield f"the recording covers {covered:.1%} of the time; the rest may differ from it"
     if variation > VARIES:
         yield f"its stretches vary by {variation:.0%}: they may not stand for all of the program"
+
+
+def _check_room(recordings: Sequence[Recording], command: Sequence[str]) -> None:
+    """Raises RecordingError if a rank had no room for even one operation."""
+    for rank in (rank for program in recordings for rank in program.ranks):
+        if rank.full and not len(rank.rows):
+            reason = f"rank {rank.rank} had no room to record what it does"
+            remedy = "make room where the recording goes, or name another place"
+            raise RecordingError(Path(program_name(command)), reason, remedy)

@@ -203,19 +203,11 @@ def polled(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
 
 
 def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
-    """The recordings of all programs whose ranks left files in a directory, the longest first.
-
-    Raises:
-        RecordingError: for a file that is damaged, or where a rank had no room for even one operation.
-    """
+    """The recordings of all programs whose ranks left files in a directory, the longest first."""
     worlds: dict[bytes, list[tuple[int, RankRecording]]] = {}
     for path in sorted(folder.glob("rank-*.operations")):
         if recorded_rank := _rank(path):
             world, processes, rank = recorded_rank
-            if rank.full and not len(rank.rows):
-                reason = f"rank {rank.rank} had no room to record what it does"
-                remedy = "make room where the recording goes, or name another place"
-                raise RecordingError(Path(program_name(command)), reason, remedy)
             worlds.setdefault(world, []).append((processes, rank))
     in_order = attrgetter("rank")
     programs = [

@@ -161,7 +161,7 @@ def test_an_error_in_a_policy_of_another_package_is_a_line(package, tmp_path, wo
 def test_a_package_whose_policies_cannot_be_imported_is_named(package):
     done = package("import no_such_module")("policies")
     assert done.returncode == 2
-    assert "policy = 'my-policies'" in done.stderr and "no_such_module" in done.stderr
+    assert "POLICY = 'my-policies'" in done.stderr and "no_such_module" in done.stderr
     assert "my_policies.py, line 1: ModuleNotFoundError" in done.stderr
     assert "Traceback" not in done.stderr
 

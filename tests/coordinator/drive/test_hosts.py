@@ -89,7 +89,7 @@ def test_whatever_is_killed_while_messages_are_calibrated_nothing_remains(hosts,
     os.kill(part(host, victim), signal.SIGKILL)  # the last: not what has started the others
     probing.communicate(timeout=60)
     assert eventually(lambda: not hosts.processes() and not hosts.files(), 10), hosts.files()
-    assert topologies() == before
+    assert not {*topologies()} - {*before}
 
 
 ENDS_WITH_A_LEASE = {"agent stopped", "network cut", "node lost", "driver killed", "driver stopped"}

@@ -8,6 +8,7 @@ from places import ROOT
 
 from harness.cli import parser
 from harness.spec import experiment
+from workloads.validation import InputError
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BEFORE = r" *(?:\$ |RUN |- |- run: )?(?:\w+=\S+ )*(?:[\w.]+/bin/)?"
@@ -38,6 +39,8 @@ def test_commands_and_options_exist(page, capsys):
             except SystemExit as end:
                 if not end.code:  # --help
                     break
+                continue
+            except InputError:
                 continue
             if options.command in ("run", "simulate", "submit") and not options.experiment.endswith(".toml"):
                 log = getattr(options, "log", None)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from places import ROOT
 
 from coordinator import policies
+from coordinator.policies.ordered import QUEUES
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import NEVER_NS, Following, Jobs, rigid
 from harness.simulator.jobs.simulate import kernel, simulate
@@ -26,10 +27,13 @@ SHARING = (*LOCAL, "process-control", "processor-sets", "rr-job")
 SCHEDULING = [name for name in policies.known() if name not in SHARING]
 """Policies that neither leave a processor to the local scheduler nor run single processes of a job."""
 
+OPTIONS = {"ordered": [{"order": order, "backfill": kind} for order in QUEUES for kind in ("none", "easy")]}
 COMPILED = [
     (name, options)
     for name in SCHEDULING
-    for options in ([{"order": n} for n in (0, 1, 2)] if "order" in policies.parameters(name) else [{}])
+    for options in OPTIONS.get(
+        name, [{"order": n} for n in (0, 1, 2)] if "order" in policies.parameters(name) else [{}]
+    )
     if name not in ("batch", "partitioned", "gang") and "queue" not in name
 ]
 
@@ -182,7 +186,7 @@ def test_local_scheduling_needs_the_other_simulator(name):
 
 def test_jobs_larger_than_the_machine_are_refused():
     jobs = rigid(np.zeros(2, dtype=np.int64), np.array([1, 9]), np.full(2, S))
-    with pytest.raises(InputError, match=r"jobs\[1\].*processors is 4"):
+    with pytest.raises(InputError, match=r"jobs\[1\].*must be at most 4"):
         simulate(jobs, 4, policies.create("fcfs", {}))
 
 

@@ -275,7 +275,7 @@ def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_
 @pytest.mark.slow
 def test_simulate_refuses_a_command(tmp_path, capsys):
     assert cli.main(["simulate", written(tmp_path, MIX)]) == 2
-    assert "is simulated by a recording" in capsys.readouterr().err
+    assert "needs a recording to be simulated" in capsys.readouterr().err
 
 
 @needs_two

@@ -118,7 +118,7 @@ def test_places_that_cannot_hold_a_store(tmp_path):
     for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/results")):
         with pytest.raises(InputError, match="--results = "):
             Store(place)
-    with pytest.raises(InputError, match=r"RESULTS = .*there is no such directory"):
+    with pytest.raises(InputError, match=r"RESULTS = .*is not a directory that exists"):
         database.load(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
     with pytest.raises(InputError, match=r"RESULTS = .*holds no records"):
