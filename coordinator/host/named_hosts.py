@@ -81,6 +81,8 @@ def options_of(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _names_others(file: str) -> bool:
+    if not Path(file).is_file():  # what is read from a pipe would be lost to the launcher
+        return Path(file).is_fifo()
     try:
         lines = Path(file).read_text(errors="replace").splitlines()
     except OSError:

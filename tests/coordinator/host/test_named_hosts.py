@@ -1,5 +1,6 @@
 """Whether ranks of a command may start on other hosts, by its words, host files and an allocation."""
 
+import os
 import socket
 
 import pytest
@@ -53,3 +54,9 @@ def test_host_files_are_read(tmp_path, lines, others):
 )
 def test_an_allocation_names_hosts(variables, others):
     assert elsewhere([["ctest"]], variables) is others
+
+
+def test_a_pipe_of_hosts_is_left_to_the_launcher(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert elsewhere([["mpiexec", "-f", str(tmp_path / "pipe"), "./app"]], {})
+    assert not elsewhere([["mpiexec", "-f", "/dev/zero", "./app"]], {})
