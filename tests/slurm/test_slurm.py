@@ -281,7 +281,7 @@ def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster, tmp_path):
     ("words", "status", "told"),
     [
         (["three-jobs", "--partition=none"], 1, "invalid partition"),
-        (["three-jobs", "--array=1001"], 2, "MaxArraySize of 1001 allows 1000 tasks"),
+        (["three-jobs", "--array=1001"], 2, "must be at most 1000, as the cluster's MaxArraySize is 1001"),
     ],
 )
 def test_what_slurm_refuses_is_told(cluster, tmp_path, words, status, told):
