@@ -141,6 +141,11 @@ def _typed(value: Any) -> str:
     return " ".join(map(_typed, value)) if isinstance(value, list | tuple) else shown(value)
 
 
+def printable(text: str) -> str:
+    """A text from elsewhere as it can be shown: with a question mark for each character that cannot."""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
 def brief(text: str) -> str:
     """A text as messages show it; a long one with its beginning only."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"

@@ -91,7 +91,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
 def _of_command(command: Sequence[str], processors: Sequence[int], options: Namespace) -> Answer:
     """What will hurt a command; the status is 1 if something does."""
     if not command:
-        raise InputError("COMMAND", "", "is missing", "write: lockstep doctor -- mpiexec -n 4 ./app")
+        remedy = "write lockstep doctor -- mpiexec -n 4 ./app"
+        raise InputError("COMMAND", None, "a command must follow --", remedy)
     for name in ("pid", "self_test", "report"):
         if getattr(options, name):
             remedy = "write one of the two"

@@ -19,6 +19,7 @@ from harness.measure.rank_notes import (
     whole_bytes,
 )
 from harness.measure.rank_sight import ENDED, Sight, kernel_call, process_fields
+from workloads.validation import printable
 
 
 class LocalRank:
@@ -31,7 +32,8 @@ class LocalRank:
         self.pid_here, self.job = pid or itself.pid, itself.job
         self.host = socket.gethostname()
         self.process = self.host, self.pid_here
-        self.command = self._of_process("cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+        words = self._of_process("cmdline").replace(b"\0", b" ").decode(errors="replace")
+        self.command = printable(words.strip())
         fields = process_fields(self._of_process("stat"))
         self._start = fields[2] if fields else -1
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from workloads.native import calls
+from workloads.validation import printable
 
 ANY = -2
 """As a peer: any rank."""
@@ -241,7 +242,7 @@ def _rank_note(
 def names(data: bytes) -> list[str]:
     """The names of calls, by their bytes."""
     texts = (data[at : at + NAME_BYTES] for at in range(0, len(data), NAME_BYTES))
-    return [text.rstrip(b"\0").decode(errors="replace") for text in texts]
+    return [printable(text.rstrip(b"\0").decode(errors="replace")) for text in texts]
 
 
 def named(names: list[str], number: int) -> str:
@@ -253,7 +254,7 @@ def _communicator(page: _Page, one: _Communicator, names: list[str]) -> Communic
     members = None
     if 0 <= one.member <= one.member + one.ranks <= MEMBERS:
         members = tuple(page.members[one.member : one.member + one.ranks])
-    origin, text = named(names, one.origin), one.name.decode(errors="replace")
+    origin, text = named(names, one.origin), printable(one.name.decode(errors="replace"))
     if one.used == OF_WORLD:
         text = WORLD
     return Communicator(one.id, one.ranks, members, one.collectives, origin, text, bool(one.inter))

@@ -100,11 +100,6 @@ def process_fields(stat: bytes) -> tuple[str, int, int] | None:
     return ENDED if letter in OVER else LETTERS.get(letter, RUNNING), ticks, start
 
 
-def printable(text: str) -> str:
-    """A text from elsewhere as it can be shown: with a question mark for each character that cannot."""
-    return "".join(one if one.isprintable() else "?" for one in text)
-
-
 def kernel_call(text: bytes) -> str:
     """The call of the kernel in a file ``syscall``, with its descriptor if it has one; "" if unknown."""
     try:

@@ -32,9 +32,9 @@ from harness.measure.rank_sight import (
     STOPPED,
     Sight,
     kernel_call,
-    printable,
     process_fields,
 )
+from workloads.validation import printable
 
 ASKING_S = 1.0
 """A rank is asked for its counters so often."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from coordinator.host import inspection
 from coordinator.host.inspection import Inspection, Outcome
-from harness.measure.rank_sight import printable
+from workloads.validation import printable
 
 SHOWN = 3  # frames in a line; the JSON has all
 

@@ -172,6 +172,7 @@ BAD_USAGE = [
     (("exec", "--waiting", "x", "--", "true"), "--waiting = 'x': must be one of spin, immediate, fixed"),
     (("exec", "--latency-us", "-1", "--", "true"), "--latency-us = -1: must be a number of at least 0"),
     (("exec",), "COMMAND is missing: a command must follow --; write lockstep exec -- mpiexec"),
+    (("doctor", "--"), "COMMAND is missing: a command must follow --; write lockstep doctor -- mpiexec"),
     (("tune", "--only", "x", "--", "true"), "must be one of 'as it is', two-phase"),
     (("advise", "--granularity-us", "0"), "--granularity-us = 0: must be a number from 0.001 to 1e12"),
     (("advise", "--recording", "none"), "none: cannot be read: no such file or directory; name a file that"),

@@ -329,3 +329,8 @@ def test_a_program_that_a_rank_executes_does_not_answer(tmp_path, compiled):
 def test_a_process_ends_with_its_own_threads(tmp_path, compiled):
     with asked(tmp_path, compiled, "leaves") as (process, _):
         assert process.wait(60) == 0
+
+
+def test_names_from_a_rank_cannot_move_the_cursor_of_a_terminal():
+    data = b"".join(name.ljust(rank_notes.NAME_BYTES, b"\0") for name in (b"Recv", b"\x1b[2JSend\n"))
+    assert rank_notes.names(data) == ["Recv", "?[2JSend?"]
