@@ -87,6 +87,7 @@ def run(
     resume: bool = False,
     timeline: bool = False,
     no_wait: bool = False,
+    through: str | None = None,
     watcher: Watcher | None = None,
 ) -> Results:
     """Measure every scheduler of an experiment against dedicated runs, and simulate the same.
@@ -101,6 +102,7 @@ def run(
         resume: whether to leave out runs that are recorded already.
         timeline: whether to record a timeline of every rank.
         no_wait: whether to measure even while another Lockstep uses these processors, instead of waiting.
+        through: "slurm" to submit each job of the job log to Slurm by itself, too, as one more scheduler.
         watcher: an object with the methods ``progress``, ``row_status``, ``note`` and ``warn``, which receive
             the progress (``harness.measure.session.Watcher``); without it only warnings are passed on.
 
@@ -111,7 +113,7 @@ def run(
     from harness import application  # noqa: PLC0415 - slow to load
 
     with application.limits_kept():
-        wanted = _load(experiment, settings, quick, seed, here=True)
+        wanted = _load(experiment, settings, quick, seed, here=True).through(through)
         options = application.RunOptions(simulate=simulate, resume=resume, timeline=timeline, no_wait=no_wait)
         ran = application.run(wanted, Path(results), _watching(watcher), options)
     return Results(ran.results)
@@ -261,8 +263,12 @@ def compare(
     from harness.analyse.comparison import flat  # noqa: PLC0415
 
     if (after is None) == (between is None):
-        rule = "either a second directory or two schedulers must be given"
-        raise InputError("after", after, rule, 'write between=("none", "gang 100 ms")')
+        raise InputError(
+            "after",
+            after,
+            "either a second directory or two schedulers must be given",
+            'write between=("none", "gang 100 ms")',
+        )
     paths = Path(before), None if after is None else Path(after)
     _, rows = before_after.compare(*paths, between, experiment, _watching(None))
     return pandas.DataFrame(flat(row.plain() for row in rows))
@@ -285,8 +291,12 @@ def _watching(watcher: Watcher | None) -> Watcher:
     lacking = [name for name in methods if not hasattr(watcher, name)]
     if watcher is not None and lacking:
         hints = (f"rename {name}: {hint}" for name in dir(watcher) if (hint := former(name, lacking)))
-        rule = f"must have the methods {', '.join(methods)}, and has no {lacking[0]}"
-        raise InputError("watcher", type(watcher).__name__, rule, next(hints, "add it"))
+        raise InputError(
+            "watcher",
+            type(watcher).__name__,
+            f"must have the methods {', '.join(methods)}, and has no {lacking[0]}",
+            next(hints, "add it"),
+        )
     return watcher or Silent()
 
 

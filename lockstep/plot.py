@@ -35,6 +35,10 @@ def maps(results: Results, width: int = WIDTH) -> Figure:
 def _drawn(draw: Callable[[Sequence[Row], int], Figure | None], results: Results, width: int) -> Figure:
     figure = style.drawn(partial(draw, results.found.rows, width))
     if figure is None:
-        rule = "the results have no data for this picture"
-        raise InputError("results", results.experiment, rule, "record more, or choose another picture")
+        raise InputError(
+            "results",
+            results.experiment,
+            "the results have no data for this picture",
+            "record more, or choose another picture",
+        )
     return figure

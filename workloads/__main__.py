@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from workloads import patterns
+from workloads.by_hand import PROGRAM
 from workloads.execute import LaunchedProgram
 from workloads.locks.lock_program import LockProgram
 from workloads.messaging import world
@@ -26,14 +27,7 @@ from workloads.waiting_rules import RULES, Waiting, rule_name
 DEFAULT_SWITCH_US = 10.0
 DEFAULT_LATENCY_US = 2.0
 
-PROGRAM = {
-    "granularity_us": "g, mean computation per phase",
-    "imbalance": "v/g, from 0 to 2",
-    "imbalance_kind": None,
-    "read_gap_us": "c, computation before each read",
-    "read_imbalance": "w/c, from 0 to 2",
-    "read": None,
-    "working_set_bytes": None,
+OF_LOCKS = {
     "section_us": "length of critical sections (lock)",
     "locks": "number of locks (lock)",
     "lock": "kind of lock (lock)",
@@ -50,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("pattern", choices=[name.lower() for name in patterns.PATTERNS])
     program = parser.add_argument_group("program")
-    add_options(program, LockProgram, PROGRAM)
+    add_options(program, LockProgram, {**PROGRAM, **OF_LOCKS})
     program.add_argument("--no-opening-barrier", dest="opening_barrier", action="store_false")
     length = program.add_mutually_exclusive_group()
     length.add_argument("--dedicated-s", type=float, help="wanted run time alone (default 1)")

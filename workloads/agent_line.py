@@ -88,7 +88,8 @@ class AgentLine:
         *lines, self._heard = self._heard.split(b"\n")
         for line in lines:
             self._take(json.loads(line), "resize")
-        cores, self._cores = self._cores, None
+        cores = self._cores
+        self._cores = None
         return cores
 
     def evolve(self, processes: int) -> None:
@@ -101,7 +102,7 @@ class AgentLine:
         return RunClock(self._folder).now_ns
 
     def leave(self, record: dict[str, Any]) -> None:
-        """Send the record and sleep until the workload is over."""
+        """Send the record and sleep until the workload is over, or the driver wants this job to make room."""
         self.tell("record", record=record)
         self._expect("leave")
 

@@ -53,7 +53,8 @@ class Compute:
         self._owed += amount_ns / self._memory_step_ns
         count = int(self._owed)
         self._owed -= count
-        steps, position = self.pieces, self._next
+        steps = self.pieces
+        position = self._next
         for _ in range(count):
             step = steps[position]
             step += 1

@@ -134,10 +134,15 @@ class MachineConstants:
                 number(key, part, minimum=one.minimum)
 
     def _check_rows(self, key: str, rows: Rows) -> None:
-        count, lengths = len(self.idle_times_us), {len(row) for row in rows}
+        count = len(self.idle_times_us)
+        lengths = {len(row) for row in rows}
         if len(rows) != count or len(lengths) > 1 or 0 in lengths:
-            rule = f"must have a row for each of the {count} idle times, all of one length above 0"
-            raise InputError(key, rows, rule, "give each of idle_times_us as many values, or give no rows")
+            raise InputError(
+                key,
+                rows,
+                f"must have a row for each of the {count} idle times, all of one length above 0",
+                "give each of idle_times_us as many values, or give no rows",
+            )
 
 
 def _declared(name: str, kind: Any, options: Mapping[str, Any]) -> Constant:

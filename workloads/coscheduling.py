@@ -56,7 +56,9 @@ class Turns:
         Of two jobs that want each other's core at the same time one gets it, without a lock: a job that
         finds its rival served just now also finds the rival's core given, for that is written first.
         """
-        words, row, served = self.words, other * ROW, CORES * ROW
+        words = self.words
+        row = other * ROW
+        served = CORES * ROW
         rival = words[row + BY] - 1
         if rival in (-1, job) or now_ns - words[row + SEEN_NS] > 2 * patience_ns:
             return False
@@ -90,7 +92,8 @@ class Coscheduling:
     ) -> None:
         self.patience_ns = max(1, round(patience_us * 1e3))
         self._min_run_ns = round(min_run_ms * 1e6)
-        self._turns, self._job = Turns(folder), job
+        self._turns = Turns(folder)
+        self._job = job
         self._pids = pids
         self._priority = os.sched_get_priority_max(os.SCHED_RR)
 
@@ -139,11 +142,13 @@ class Correspondents:
 
     def look(self, got: Sequence[int], cpu_ns: int) -> bool:
         """Whether ``ranks`` changes, after ``got`` messages from each in ``cpu_ns`` of CPU time."""
-        last, self._last = self._last, (got, cpu_ns)
+        last = self._last
+        self._last = (got, cpu_ns)
         if last is None:
             return False
         often = self._per_ms * (cpu_ns - last[1]) / 1e6
-        before, present = self.ranks, set(self.ranks)
+        before = self.ranks
+        present = set(self.ranks)
         new = [now - then for now, then in zip(got, last[0], strict=False)]
         self.ranks = tuple(r for r, n in enumerate(new) if n > (often / 2 if r in present else often))
         return self.ranks != before
@@ -156,7 +161,8 @@ class Observer:
         self, tell: Callable[[Sequence[int]], None], observe_ms: float, messages_per_ms: float
     ) -> None:
         self._tell = tell
-        self._every_ns, self._due_ns = round(observe_ms * 1e6), 0
+        self._every_ns = round(observe_ms * 1e6)
+        self._due_ns = 0
         self._correspondents = Correspondents(messages_per_ms)
 
     def phase_over(self, received: Callable[[], Sequence[int]]) -> None:

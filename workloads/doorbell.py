@@ -24,7 +24,8 @@ CACHE_LINE_BYTES = 64
 WORD_BYTES = 8
 
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "s390x": 238, "riscv64": 98}
-_FUTEX_WAIT, _FUTEX_WAKE = 0, 1
+_FUTEX_WAIT = 0
+_FUTEX_WAKE = 1
 
 
 class Futex:

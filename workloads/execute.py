@@ -115,7 +115,8 @@ class Execution:
 
     def run(self) -> RankResult:
         """Run all phases, those after the last checkpoint if there is one."""
-        recorder, messenger = self._recorder, self._messenger
+        recorder = self._recorder
+        messenger = self._messenger
         recorder.start()
         self.advance(None if self._checkpoint is None else self._checkpoint.after_phase)
         return recorder.finish(
@@ -151,8 +152,10 @@ class Execution:
         return compute_ns, gap_ns
 
     def _phase(self, compute_ns: int, gap_ns: int) -> None:
-        program, recorder = self._program, self._recorder
-        messenger, compute = self._messenger, self._compute
+        program = self._program
+        recorder = self._recorder
+        messenger = self._messenger
+        compute = self._compute
         self._computed(compute_ns)
         if program.opening_barrier:
             messenger.barrier(learning=True)
@@ -193,7 +196,9 @@ class LockExecution(Execution):
         return compute_ns, locks
 
     def _phase(self, compute_ns: int, lock: int) -> None:
-        recorder, section, locks = self._recorder, self._section, self._locks
+        recorder = self._recorder
+        section = self._section
+        locks = self._locks
         self._computed(compute_ns)
         locks.enter(lock)
         section(self._section_ns)
@@ -210,7 +215,8 @@ class MoldableExecution:
 
     def __init__(self, launched: LaunchedProgram, timeline: Timeline | None = None) -> None:
         self._launched = launched
-        comm, program = launched.comm, launched.program
+        comm = launched.comm
+        program = launched.program
         self._recorder = Recorder()
         self._compute = partial(TracedCompute, timeline) if timeline else Compute
         make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
@@ -240,7 +246,8 @@ class MoldableExecution:
             return Execution(*arguments)
         program = launched.program.on(self._messenger.size)
         comm = launched.comm  # others know ranks as they were launched
-        limit_ns, kind = waiting_rules.read_limit(launched.rule(program)), LOCKS[program.lock]
+        limit_ns = waiting_rules.read_limit(launched.rule(program))
+        kind = LOCKS[program.lock]
         locks = self._make_locks(
             self._file, comm.rank, comm.size, program.locks, kind, limit_ns, launched.remedy
         )
@@ -255,7 +262,9 @@ class MoldableExecution:
 
 def page_of(launched: LaunchedProgram) -> int:
     """A descriptor of the page for the locks that all ranks share, without a name if need be. Collective."""
-    comm, page, flags = launched.comm, launched.page, os.O_RDWR | os.O_CLOEXEC
+    comm = launched.comm
+    page = launched.page
+    flags = os.O_RDWR | os.O_CLOEXEC
     if not one_node(comm):
         raise LockstepError(
             f"the {comm.size} processes of a LOCK job are on several nodes, and their locks need a page of "

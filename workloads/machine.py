@@ -16,8 +16,11 @@ COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
 TICKS_PER_S = 100
 GRID_SIDES = 2
 ARRIVALS = ("exponential", "hyperexponential", "geometric")
+JOB_CLASSES = ("batch", "interactive", "all")
 TAU_S = 10.0
-"""Default bound of the bounded slowdown of simulated jobs (Feitelson et al. 1997)."""
+"""Default bound of the bounded slowdown of the jobs of a log or a model (Feitelson et al. 1997)."""
+TAU_OF_PROGRAMS_S = 1.0
+"""The same of jobs with programs, which run for seconds."""
 
 TOPOLOGY_KEYS = ("topology", "sides")  # the values that ``coordinator.topology`` explains
 
@@ -48,8 +51,12 @@ def check_values(values: Mapping[str, Any]) -> None:
     _check_sides(values.get("topology", FLAT), values.get("sides"))
     _check_lost(values.get("lost", ()))
     if values.get("hop_latency_us", 0) > 0 and values.get("topology", FLAT) == FLAT:
-        rule = "needs a machine with distances, and topology is 'flat'"
-        raise InputError("hop_latency_us", values["hop_latency_us"], rule, 'write topology = "hypercube"')
+        raise InputError(
+            "hop_latency_us",
+            values["hop_latency_us"],
+            "needs a machine with distances, and topology is 'flat'",
+            'write topology = "hypercube"',
+        )
     if "dispatch_table" in values:
         _check_table(values["dispatch_table"])
     if "quantum_ms" in values:
@@ -62,11 +69,16 @@ def lost_processors(values: Mapping[str, Any], processors: int) -> frozenset[int
     _check_lost(lost)
     for index, processor in enumerate(lost):
         if processor >= processors:
-            rule = f"the machine has {processors} processors, numbered from 0"
-            raise InputError(f"lost[{index}]", processor, rule, "give a smaller number")
+            raise InputError(
+                f"lost[{index}]",
+                processor,
+                f"the machine has {processors} processors, numbered from 0",
+                "give a smaller number",
+            )
     if len(lost) == processors:
-        rule = f"these are all {processors} processors of the machine"
-        raise InputError("lost", list(lost), rule, "leave at least one")
+        raise InputError(
+            "lost", list(lost), f"these are all {processors} processors of the machine", "leave at least one"
+        )
     return frozenset(lost)
 
 
@@ -84,11 +96,19 @@ def _check_sides(topology: str, sides: Any) -> None:
     if not grid and (sides is None or sides == ()):
         return
     if not grid:
-        rule = f"needs a mesh or a torus, and topology is {topology!r}"
-        raise InputError("sides", sides, rule, 'write topology = "mesh"')
+        raise InputError(
+            "sides",
+            sides,
+            f"needs a mesh or a torus, and topology is {topology!r}",
+            'write topology = "mesh"',
+        )
     if not isinstance(sides, Sequence) or isinstance(sides, str) or len(sides) != GRID_SIDES:
-        rule = f"a {topology} has a number of columns and a number of rows"
-        raise InputError("sides", sides, rule, "write sides = [4, 4]")
+        raise InputError(
+            "sides",
+            sides,
+            f"a {topology} has a number of columns and a number of rows",
+            "write sides = [4, 4]",
+        )
     for index, side in enumerate(sides):
         within("machine.sides", side, f"sides[{index}]")
 
@@ -97,17 +117,26 @@ def _check_quantum(quantum_ms: Any, local: Any) -> None:
     within("machine.quantum_ms", quantum_ms)
     tick_ms = 1000 / TICKS_PER_S
     if quantum_ms % tick_ms:
-        rule = f"is not a multiple of the clock tick of {tick_ms:g} ms"
-        raise InputError("quantum_ms", quantum_ms, rule, "give 10, 20, 30, ...")
+        raise InputError(
+            "quantum_ms",
+            quantum_ms,
+            f"is not a multiple of the clock tick of {tick_ms:g} ms",
+            "give 10, 20, 30, ...",
+        )
     if local != "round-robin":
-        rule = f"needs local = 'round-robin', and local is {local!r}"
-        raise InputError("quantum_ms", quantum_ms, rule, 'write local = "round-robin"')
+        raise InputError(
+            "quantum_ms",
+            quantum_ms,
+            f"needs local = 'round-robin', and local is {local!r}",
+            'write local = "round-robin"',
+        )
 
 
 def _check_table(rows: Any) -> None:
     if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
-        rule = "must be a list of at least one row"
-        raise InputError("dispatch_table", rows, rule, "give one row per priority")
+        raise InputError(
+            "dispatch_table", rows, "must be a list of at least one row", "give one row per priority"
+        )
     for index, row in enumerate(rows):
         where = f"dispatch_table[{index}]"
         if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != len(COLUMNS):

@@ -48,7 +48,8 @@ class MalleableExecution:
         """
         self._recorder.start()
         self._wished = [ANYWHERE] * (len(ranks) or self._comm.size)
-        remaining, cores = self._launched.program.phase_count(), self._wished
+        remaining = self._launched.program.phase_count()
+        cores = self._wished
         phases = 0
         while remaining:
             count = self._together(cores, remaining) if self._comm.rank < len(cores) else 0
@@ -75,7 +76,8 @@ class MalleableExecution:
         """Run phases with the other active ranks until the end or a change; returns how many ran."""
         if (core := cores[self._comm.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
-        launched, key = self._launched, self._launched.key
+        launched = self._launched
+        key = self._launched.key
         program = dataclasses.replace(launched.program.on(len(cores)), phases=phase_count, dedicated_s=None)
         self._messenger.enter(range(len(cores)), launched.rule(program))
         # Until the first change, compute times are the same as in a program that never changes.

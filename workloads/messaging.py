@@ -85,7 +85,8 @@ class Messenger:
         coscheduling: Coscheduling | None = None,
     ) -> None:
         self._comm = comm.Dup()
-        self._coscheduling, self._asked = coscheduling, ROOT
+        self._coscheduling = coscheduling
+        self._asked = ROOT
         self._patience_ns = coscheduling.patience_ns if coscheduling else waiting_rules.FOREVER_NS
         self._place = comm.rank
         self._recorder = recorder
@@ -133,7 +134,8 @@ class Messenger:
         take no part until ``close``, or until they enter together with all of these.
         """
         self._places = tuple(places)
-        self.rank, self.size = self._places.index(self._place), len(self._places)
+        self.rank = self._places.index(self._place)
+        self.size = len(self._places)
         self._waiting = waiting
         self._bell: Doorbell | None = None
         if self.size > 1:
@@ -142,7 +144,8 @@ class Messenger:
         self._sample = waiting_rules.new_sample(self.rank)
         self._last_wait_ns = waiting_rules.UNKNOWN_NS  # at a barrier to learn from
         # At the root: the smallest and the greatest report of the arrivals at this barrier.
-        self._min_ns, self._greatest_ns = waiting_rules.FOREVER_NS, waiting_rules.UNKNOWN_NS
+        self._min_ns = waiting_rules.FOREVER_NS
+        self._greatest_ns = waiting_rules.UNKNOWN_NS
         self._learned_ns = waiting_rules.UNKNOWN_NS  # at the root: estimate that the next completion carries
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
 
@@ -162,7 +165,8 @@ class Messenger:
                 self._send(place, COMPLETION, self.estimate_ns)
         if learning:
             self._learn(waited_ns)
-        self._min_ns, self._greatest_ns = waiting_rules.FOREVER_NS, waiting_rules.UNKNOWN_NS
+        self._min_ns = waiting_rules.FOREVER_NS
+        self._greatest_ns = waiting_rules.UNKNOWN_NS
 
     def _learn(self, waited_ns: int) -> None:
         """Let the rule learn from a barrier; by the global one (section 6.3) the root does, for all."""
@@ -235,7 +239,8 @@ class Messenger:
 
     def _wait(self, kind: int, count: int, limit_ns: int, waits: WaitRecorder) -> int:
         """Wait for ``count`` messages of ``kind``: serve, spin up to the limit, block; returns ns waited."""
-        due, test = self._due, self._receive.Test
+        due = self._due
+        test = self._receive.Test
         blocks = 0
         begin = perf_counter_ns()
         end = begin + limit_ns
@@ -262,7 +267,8 @@ class Messenger:
 
     def _block(self) -> int:
         """Sleep until a message has arrived; returns how often it slept (0 if one was there at once)."""
-        bell, test = self._bell, self._receive.Test
+        bell = self._bell
+        test = self._receive.Test
         assert bell
         blocks = 0
         begin = perf_counter_ns()

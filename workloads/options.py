@@ -95,19 +95,33 @@ class Options(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mechanism == "realtime" and self.local == "rr":
-            rule = "the realtime mechanism sets the scheduling class itself"
-            raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
+            raise InputError(
+                "local",
+                self.local,
+                "the realtime mechanism sets the scheduling class itself",
+                "leave local out, or choose another mechanism",
+            )
         if not isinstance(self.bind, bool) and self.bind != WITHIN_JOB:
-            rule = f'must be true, false or "{WITHIN_JOB}"'
-            raise InputError("bind", self.bind, rule, "choose one of them")
+            raise InputError(
+                "bind", self.bind, f'must be true, false or "{WITHIN_JOB}"', "choose one of them"
+            )
         if self.quota_processors and self.quota_ns < LEAST_QUOTA_NS:
-            rule = f"gives less than 1 ms in a period of {self.quota_period_ms:g} ms, which Linux refuses"
-            raise InputError("quota_processors", self.quota_processors, rule, "give more, or 0 for no limit")
-        kind, alone = self.remedy.kind, {"realtime", "freezer", "rr", "activations", "inheritance"}
+            raise InputError(
+                "quota_processors",
+                self.quota_processors,
+                f"gives less than 1 ms in a period of {self.quota_period_ms:g} ms, which Linux refuses",
+                "give more, or 0 for no limit",
+            )
+        kind = self.remedy.kind
+        alone = {"realtime", "freezer", "rr", "activations", "inheritance"}
         for key, value in (("local", self.local), ("mechanism", self.mechanism), ("remedy.kind", kind)):
             if self.quota_ns and value in alone:
-                rule = "a CPU quota is for processes of SCHED_OTHER, in one control group"
-                raise InputError(key, value, rule, "leave one of the two out")
+                raise InputError(
+                    key,
+                    value,
+                    "a CPU quota is for processes of SCHED_OTHER, in one control group",
+                    "leave one of the two out",
+                )
 
     @property
     def quota_ns(self) -> int:
@@ -116,8 +130,12 @@ class Options(Checked):
 
     def check_adapting(self) -> None:
         if self.bind == WITHIN_JOB:
-            rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
-            raise InputError("bind", self.bind, rule, "write true or false")
+            raise InputError(
+                "bind",
+                self.bind,
+                "a job of TASKS, or one that is malleable, gets other processors while it runs",
+                "write true or false",
+            )
 
     def waiting_rule(
         self, *, context_switch_us: float, latency_us: float, imbalance_us: float = 0.0

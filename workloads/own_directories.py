@@ -22,7 +22,9 @@ def check_way(path: Path) -> None:
 
 def _reached(path: Path) -> tuple[Path, os.stat_result]:
     """Where ``path`` leads and what is there, after a check of all before that, as ``check_way`` does it."""
-    place, names, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
+    place = Path("/")
+    names = list(reversed(path.absolute().parts[1:]))
+    links = 0
     # The owner of the root directory can replace anything; in a namespace without root it has another id.
     trusted = {0, os.getuid(), place.stat().st_uid}
     while True:

@@ -190,7 +190,8 @@ class Probe:
         to_sleeper = self._sends_to_sleeper_ns(places[SERVER])
         if not self._reads:
             return {}
-        sends_ns, receipts_ns = _batches(messenger.sending), _batches(messenger.handling[RESPONSE])
+        sends_ns = _batches(messenger.sending)
+        receipts_ns = _batches(messenger.handling[RESPONSE])
         both_ns = statistics.median(sends_ns) + statistics.median(receipts_ns)
         serves = [max(0.0, time_ns - both_ns) for time_ns in served]
         rings = [time_ns - statistics.median(sends_ns) for time_ns in to_sleeper]
@@ -211,7 +212,8 @@ class Probe:
     def overruns_ns(self, places: tuple[int, int], server: Waiting) -> list[float]:
         """By how much longer than STEP_NS each step of a program takes without messages; reader only."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
-        compute, overruns_ns = Compute(), []
+        compute = Compute()
+        overruns_ns = []
         with _talking(Messenger(self._pair, server, Recorder())) as messenger:
             for _ in range(self.samples * BATCH if self._reads else 0):
                 begin = perf_counter_ns()
@@ -328,7 +330,8 @@ def _batches(times_ns: list[int]) -> list[float]:
 def measure(probe: Probe, a: int, b: int) -> Samples:
     """Constants of processors ``a`` and ``b`` in one round: all but OS noise, ``memory_step_ns``, reloads."""
     each = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
-    handoffs_ns, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
+    handoffs_ns = _batches(each)
+    each_ns = [time_ns / 2 for time_ns in each]
     yields_ns = probe.yields_ns(a)
     if a == b:
         switch_ns = [time_ns / 2 for time_ns in handoffs_ns]
@@ -374,7 +377,8 @@ def after_idle(probe: Probe, a: int, b: int, switch_ns: float, read_ns: float) -
     all_handed = reads((a, a), server=BLOCKING, reader=BLOCKING)
     samples: Samples = {}
     for number, idle_us in enumerate(IDLE_TIMES_US):
-        spins_ns, handoffs_ns = all_spun[number::times], all_handed[number::times]
+        spins_ns = all_spun[number::times]
+        handoffs_ns = all_handed[number::times]
         # The reader has not rested: so the way back to it costs what it usually does.
         usual_ns = switch_ns + statistics.median(spins_ns or [0])
         samples[f"switch_after_idle_ns {idle_us}"] = [time_ns - usual_ns for time_ns in handoffs_ns]

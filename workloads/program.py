@@ -92,14 +92,22 @@ class Program(Work):
     def _check_parallelism(self) -> None:
         parallelism = self.parallelism
         if parallelism and self.pattern != TASKS:
-            rule = "needs a program with a queue of tasks"
-            raise InputError("parallelism", parallelism, rule, 'write pattern = "TASKS", or leave it out')
+            raise InputError(
+                "parallelism",
+                parallelism,
+                "needs a program with a queue of tasks",
+                'write pattern = "TASKS", or leave it out',
+            )
         pairs = isinstance(parallelism, list | tuple) and all(
             isinstance(pair, list | tuple) and len(pair) == 2 for pair in parallelism
         )
         if not pairs:
-            remedy = "write [[10, 1], [40, 4]]: 10 tasks one after another, then 40 by at most 4 processes"
-            raise InputError("parallelism", parallelism, "must be a list of pairs of numbers", remedy)
+            raise InputError(
+                "parallelism",
+                parallelism,
+                "must be a list of pairs of numbers",
+                "write [[10, 1], [40, 4]]: 10 tasks one after another, then 40 by at most 4 processes",
+            )
         for index, (tasks, processes) in enumerate(parallelism):
             PHASES.check(f"parallelism[{index}][0]", tasks)
             whole(f"parallelism[{index}][1]", processes, minimum=1, maximum=self.processes)
@@ -107,27 +115,44 @@ class Program(Work):
 
     def _check_combinations(self) -> None:
         if (self.dedicated_s is None) == (self.phases is None):
-            rule, remedy = "cannot be combined with dedicated_s", "leave one of the two out"
+            rule = "cannot be combined with dedicated_s"
+            remedy = "leave one of the two out"
             if self.phases is None:
                 rule = "either phases or dedicated_s must be given"
                 remedy = "write dedicated_s for a run time, or phases for an exact count"
             raise InputError("phases", self.phases, rule, remedy)
         if self.phases is not None and self.phases * self.phase_us() / 1e6 > ALONE_S:
-            rule = f"must end within {ALONE_S:g} s alone"
-            raise InputError("phases", self.phases, rule, "give fewer, or shorter ones")
+            raise InputError(
+                "phases", self.phases, f"must end within {ALONE_S:g} s alone", "give fewer, or shorter ones"
+            )
         if self.malleable and self.pattern == TASKS:
-            rule = "cannot change a TASKS program, whose processes come and go anyway"
-            raise InputError("malleable", True, rule, "remove malleable")
+            raise InputError(
+                "malleable",
+                True,
+                "cannot change a TASKS program, whose processes come and go anyway",
+                "remove malleable",
+            )
         if self.malleable and self.read == "rma":
-            rule = "must be message in a malleable program"
-            raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')
+            raise InputError(
+                "read",
+                "rma",
+                "must be message in a malleable program",
+                'write read = "message", or leave malleable out',
+            )
         if self.adapts and self.checkpoint_phases:
-            rule = "needs a program that keeps its processes, and neither malleable ones nor TASKS do"
-            raise InputError("checkpoint_phases", self.checkpoint_phases, rule, "leave one of them out")
+            raise InputError(
+                "checkpoint_phases",
+                self.checkpoint_phases,
+                "needs a program that keeps its processes, and neither malleable ones nor TASKS do",
+                "leave one of them out",
+            )
         if self.pattern == "BARRIER" and not self.opening_barrier:
-            rule = "must be true in the BARRIER pattern, which consists of its opening barrier"
-            remedy = "choose NEWS or TRANSPOSE, or leave opening_barrier true"
-            raise InputError("opening_barrier", False, rule, remedy)
+            raise InputError(
+                "opening_barrier",
+                False,
+                "must be true in the BARRIER pattern, which consists of its opening barrier",
+                "choose NEWS or TRANSPOSE, or leave opening_barrier true",
+            )
 
     @property
     def closing_barrier(self) -> bool:
@@ -152,7 +177,8 @@ class Program(Work):
 
     @property
     def label(self) -> str:
-        g, processes = duration_name(self.granularity_us), processes_name(self.processes)
+        g = duration_name(self.granularity_us)
+        processes = processes_name(self.processes)
         return f"{self.pattern}, {processes}, g = {g}, v = {self.imbalance:g} g"
 
     @property
@@ -255,7 +281,8 @@ class Draws:
     def __init__(self, program: Program, rank: int, key: Sequence[int]) -> None:
         seed, *rest = key
         self._program = program
-        self._seed, self._key = seed, (*rest, rank)
+        self._seed = seed
+        self._key = (*rest, rank)
         self._made: dict[int, np.random.Generator] = {}
 
     def _random(self, kind: int) -> np.random.Generator:

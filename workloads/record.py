@@ -135,8 +135,9 @@ class RankResult(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.start_ns > self.finish_ns:
-            rule = f"must be at least its start_ns, {self.start_ns}"
-            raise InputError("finish_ns", self.finish_ns, rule, REMEDY)
+            raise InputError(
+                "finish_ns", self.finish_ns, f"must be at least its start_ns, {self.start_ns}", REMEDY
+            )
 
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any]) -> Self:
@@ -147,8 +148,9 @@ class RankResult(Checked):
             known_keys(recorded, NAMES, "")
             return cls(**recorded)
         except InputError as error:
-            reason = f"{reprlib.repr(error.key)} is {reprlib.repr(error.value)}: it {error.rule}"
-            raise ValueError(reason) from None
+            raise ValueError(
+                f"{reprlib.repr(error.key)} is {reprlib.repr(error.value)}: it {error.rule}"
+            ) from None
 
     def recorded(self) -> dict[str, Any]:
         """Its file form."""
@@ -226,7 +228,8 @@ class Recorder:
 
     def lap(self) -> int:
         """The thread's CPU time since the last passage; this is the next one."""
-        last, self.mark_ns = self.mark_ns, thread_time_ns()
+        last = self.mark_ns
+        self.mark_ns = thread_time_ns()
         return self.mark_ns - last
 
     def finish(

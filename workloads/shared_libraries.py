@@ -15,15 +15,18 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-MAGIC, CLASS_64 = b"\x7fELF", 2
+MAGIC = b"\x7fELF"
+CLASS_64 = 2
 HEADER, SEGMENT, ENTRY = struct.Struct("=16sHHIQQQIHHHHHH"), struct.Struct("=IIQQQQQQ"), struct.Struct("=qQ")
 """Of 64-bit files in the byte order of this host; others cannot run with the libraries that are read here."""
 LOAD, DYNAMIC = 1, 2  # kinds of segments
 NEEDED, STRINGS, RPATH, RUNPATH = 1, 5, 15, 29  # kinds of dynamic entries
 MOST_BYTES = 1 << 16  # of the dynamic entries of a file that is no program, but looks like one
 
-CACHE, CACHE_MAGIC = Path("/etc/ld.so.cache"), b"glibc-ld.so.cache1.1"
-CACHE_HEADER, CACHE_ENTRY = struct.Struct("=20sII20x"), struct.Struct("=iIIIQ")
+CACHE = Path("/etc/ld.so.cache")
+CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+CACHE_HEADER = struct.Struct("=20sII20x")
+CACHE_ENTRY = struct.Struct("=iIIIQ")
 
 SYSTEM = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib")
 

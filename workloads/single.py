@@ -17,7 +17,8 @@ from workloads.work import SINGLE, InteractiveWork, SequentialWork
 
 def execute(work: SequentialWork | InteractiveWork) -> RankResult:
     """Do the work; a burst is due after its thinking, whether or not the process runs."""
-    recorder, compute = Recorder(), Compute()
+    recorder = Recorder()
+    compute = Compute()
     responses_ns = []
     recorder.start()
     if isinstance(work, SequentialWork):

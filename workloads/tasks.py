@@ -39,7 +39,8 @@ class TaskQueue:
         assert isinstance(node, MPI.Intracomm)
         if node.size < comm.size:
             raise RuntimeError("the processes of a TASKS program share a queue in the memory of one node")
-        self._rank, self._size = comm.rank, comm.size
+        self._rank = comm.rank
+        self._size = comm.size
         head = -(-(CORES + comm.size) * WORD_BYTES // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         size = head + comm.size * CACHE_LINE_BYTES
         self._window = MPI.Win.Allocate_shared(size if comm.rank == ROOT else 0, WORD_BYTES, comm=node)
@@ -135,10 +136,12 @@ class TaskExecution:
         evolve: Callable[[int], None] = lambda processes: None,
         compute: Callable[[int, float], Compute] = Compute,
     ) -> None:
-        self._comm, program = launched.comm, launched.program
+        self._comm = launched.comm
+        program = launched.program
         self._program, self._tasks = program, program.phase_count()
         self._queue = TaskQueue(self._comm)
-        self._wish, self._evolve = wish, evolve
+        self._wish = wish
+        self._evolve = evolve
         self._compute = compute(program.working_set_bytes, launched.memory_step_ns)
         # All draw the times of all tasks, so that a task takes as long in each of them.
         self._times = _times(Draws(program, ROOT, launched.key))
@@ -153,7 +156,8 @@ class TaskExecution:
         At first as many processes run as ``ranks`` has entries, by default all, each where it is.
         The root's ``sizes`` lists (tasks, processes) from one change to the next.
         """
-        recorder, tasks = Recorder(), 0
+        recorder = Recorder()
+        tasks = 0
         self._began = len(ranks) or self._comm.size
         recorder.start()
         while (task := self._next()) is not None:
@@ -212,7 +216,8 @@ class TaskExecution:
         self._sizes.append((self._queue.taken - before, processes))
 
     def _time_of(self, task: int) -> int:
-        skipped, self._drawn = task - self._drawn, task + 1
+        skipped = task - self._drawn
+        self._drawn = task + 1
         return next(islice(self._times, skipped, None))
 
 

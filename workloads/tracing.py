@@ -26,7 +26,8 @@ class TracedCompute(Compute):
         self._timeline = timeline
 
     def _spend(self, end: int) -> int:
-        last, now = perf_counter_ns(), 0
+        last = perf_counter_ns()
+        now = 0
         while now < end:
             now = thread_time_ns()
             wall = perf_counter_ns()
@@ -101,8 +102,10 @@ class _WatchedReceive:
 
     def __init__(self, receive: Any, timeline: Timeline) -> None:
         self._timeline = timeline
-        self.Start, self.Cancel = receive.Start, receive.Cancel
-        self.Wait, self.Free = receive.Wait, receive.Free
+        self.Start = receive.Start
+        self.Cancel = receive.Cancel
+        self.Wait = receive.Wait
+        self.Free = receive.Free
         self._test = receive.Test
         self.last_ns = 0
 

@@ -129,9 +129,14 @@ def _as_toml(value: Any) -> str:
         case list():
             return f"[{', '.join(map(_as_toml, value))}]"
         case dict() if value:
-            return f"{{ {', '.join(f'{key} = {_as_toml(part)}' for key, part in value.items())} }}"
+            return f"{{ {', '.join(f'{_key(key)} = {_as_toml(part)}' for key, part in value.items())} }}"
         case _:
             return repr(value)
+
+
+def _key(name: Any) -> str:
+    """A key of a table; one with a line end is written as Python has it, so that a message is one line."""
+    return str(name) if str(name).isprintable() else repr(name)
 
 
 def _typed(value: Any) -> str:

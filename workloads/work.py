@@ -140,8 +140,12 @@ class InteractiveWork(Work):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bursts * (self.burst_ms + self.think_ms) / 1e3 > ALONE_S:
-            rule = f"that many bursts take longer than {ALONE_S:g} s alone"
-            raise InputError("bursts", self.bursts, rule, "give fewer, or shorter ones")
+            raise InputError(
+                "bursts",
+                self.bursts,
+                f"that many bursts take longer than {ALONE_S:g} s alone",
+                "give fewer, or shorter ones",
+            )
 
     @property
     def alone_s(self) -> float:
@@ -152,7 +156,7 @@ class InteractiveWork(Work):
         return f"interactive, {self.burst_ms:g} ms after {self.think_ms:g} ms of think time"
 
 
-VARIABLE = re.compile(r"(?!LOCKSTEP_)[A-Za-z_]\w*", re.ASCII)
+VARIABLE = re.compile("(?!LOCKSTEP_)[A-Za-z_][A-Za-z0-9_]*")
 """The names of variables that a command may be given."""
 
 
@@ -161,8 +165,12 @@ def check_environment(variables: Mapping[str, Any]) -> None:
     for name, value in variables.items():
         key = f"environment.{name}"
         if not VARIABLE.fullmatch(name):
-            rule = "a name has letters, digits and _, and begins neither with a digit nor with LOCKSTEP_"
-            raise InputError(key, value, rule, "choose another name")
+            raise InputError(
+                key,
+                value,
+                "a name has letters, digits and _, and begins neither with a digit nor with LOCKSTEP_",
+                "choose another name",
+            )
         if not isinstance(value, str) or "\0" in value:
             raise InputError(key, value, "must be a text in quotes, without NUL", f'write {name} = "4"')
 
@@ -198,11 +206,19 @@ class Command(Work):
             raise InputError("argv", self.argv, "must be a program and its arguments", 'write ["./my_app"]')
         super().__post_init__()
         if not isinstance(self.recording, str) or "\0" in self.recording:
-            rule = "must be the name of a file"
-            raise InputError("recording", self.recording, rule, "write what lockstep record -o has written")
+            raise InputError(
+                "recording",
+                self.recording,
+                "must be the name of a file",
+                "write what lockstep record -o has written",
+            )
         if not isinstance(self.environment, tuple | Mapping):
-            rule, remedy = "must be a table of variables", 'write { OMP_NUM_THREADS = "4" }'
-            raise InputError("environment", self.environment, rule, remedy)
+            raise InputError(
+                "environment",
+                self.environment,
+                "must be a table of variables",
+                'write { OMP_NUM_THREADS = "4" }',
+            )
         check_environment(dict(self.environment))
         variables = {"OMP_NUM_THREADS": str(self.threads)} if self.threads > 1 else {}
         object.__setattr__(self, "environment", tuple(sorted((variables | dict(self.environment)).items())))

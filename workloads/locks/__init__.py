@@ -15,7 +15,9 @@ from workloads import native
 from workloads.options import NOTHING_DONE, Remedy
 
 SOURCE = Path(__file__).with_name("lock.c")
-LINE_BYTES, WORD_BYTES, STOPS_AT = 128, 4, 16
+LINE_BYTES = 128
+WORD_BYTES = 4
+STOPS_AT = 16
 OUTSIDE, ENTERING, QUEUED, ASLEEP, INSIDE = range(5)
 """States of a rank in the page, as in lock.c."""
 
@@ -101,7 +103,8 @@ class SectionLocks:
         address = ctypes.addressof(self._page)
         self._taker = _Taker(address, ranks, rank, kind, 0, limit_ns, 0, 0, 0)
         self._taker.remedy = remedy.code
-        self._taker.warning_ns, self._taker.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
+        self._taker.warning_ns = remedy.warning_ns
+        self._taker.holder_check_ns = remedy.holder_check_ns
         self._given = ctypes.byref(self._taker)
         code.lock_begin(self._given)
         self._enter: Any = code.lock_enter

@@ -44,8 +44,12 @@ class LockProgram(Program):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in OF_MESSAGES and value != field.default:
-                rule = "the pattern LOCK has neither barriers nor reads, and keeps its processes"
-                raise InputError(field.name, value, rule, "leave it out, or choose another pattern")
+                raise InputError(
+                    field.name,
+                    value,
+                    "the pattern LOCK has neither barriers nor reads, and keeps its processes",
+                    "leave it out, or choose another pattern",
+                )
         super().__post_init__()
 
     @property

@@ -1,8 +1,8 @@
 /* A rank whose memory lockstep cannot read answers its questions: what it notes, and what the kernel says of it.
  *
  * A thread waits for them, with all signals blocked. It has descriptors of its own: the program can neither close its
- * line nor see it, a forked child does not hold it, and it ends with the process, and with an exec. At the end of
- * MPI_Finalize the thread says so, unasked, and ends. */
+ * line nor see it, a forked child does not hold it, and it ends with the process, and with an exec. If the line breaks,
+ * the thread comes again. At the end of MPI_Finalize it says so, unasked, and ends. */
 #define _GNU_SOURCE
 #include "answers.h"
 
@@ -33,7 +33,7 @@
 #endif
 #define UNSHARED 2u /* CLOSE_RANGE_UNSHARE */
 #define STACK_BYTES 262144
-#define TRIES 100 /* lines that end before a question: callers without the key may have pushed this one out */
+#define TRIES 100 /* lines: callers without the key may push one out, and a network may reset it */
 #define PAUSE_MS 100
 #define FAREWELL_MS 1000 /* for which MPI_Finalize waits for the last answer to be sent */
 
@@ -120,11 +120,10 @@ static int answer(int line, char question)
            send_all(line, syscall_text, head.syscall);
 }
 
-/* Answer until the line ends, or MPI_Finalize. Returns whether there is nothing more to do. */
+/* Answer until the line ends, or MPI_Finalize, or we are refused. Returns whether there is nothing more to do. */
 static int serve(int line)
 {
     struct pollfd ready[] = {{.fd = line, .events = POLLIN}, {.fd = thread_bell, .events = POLLIN}};
-    int served = 0;
 
     for (;;) {
         char question;
@@ -142,10 +141,11 @@ static int serve(int line)
         if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (bytes <= 0)
-            return served;
-        served = 1;
-        if ((question != ASK_COUNTERS && question != ASK_NOTES) || !answer(line, question))
-            return served;
+            return 0;
+        if (question != ASK_COUNTERS && question != ASK_NOTES)
+            return 1;
+        if (!answer(line, question))
+            return 0;
     }
 }
 
@@ -153,14 +153,14 @@ static int serve(int line)
 static int answer_once(void)
 {
     int line = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int served = 0;
+    int over = 0;
 
     if (line < 0)
         return 1;
     if (connect(line, (struct sockaddr *)&asker, sizeof asker) == 0 && send_all(line, greeting, strlen(greeting)))
-        served = serve(line);
+        over = serve(line);
     close(line);
-    return served;
+    return over;
 }
 
 static void *answer_all(void *ignored)
@@ -197,16 +197,29 @@ static int start_thread(void)
     return !error;
 }
 
+/* What tells our process numbers from equal ones elsewhere: the boot of the host, and the namespace of processes. */
+static void name_place(char *place, size_t room)
+{
+    size_t boot = read_text("/proc/sys/kernel/random/boot_id", place, room / 2);
+    ssize_t space;
+
+    while (boot > 0 && place[boot - 1] == '\n')
+        boot--;
+    space = readlink("/proc/self/ns/pid", place + boot, room - boot - 1);
+    place[boot + (space > 0 ? (size_t)space : 0)] = 0;
+}
+
 void answers_begin(int line, const char *key, const char *job)
 {
-    char host[HOST_NAME_MAX + 1] = "";
+    char host[HOST_NAME_MAX + 1] = "", place[256] = "";
     socklen_t length = sizeof asker;
     int ends[2];
 
     if (bell >= 0 || getpeername(line, (struct sockaddr *)&asker, &length) || gethostname(host, sizeof host - 1) ||
         strpbrk(host, " \n") != NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
         return;
-    snprintf(greeting, sizeof greeting, "%s %s %s\n", key, job, *host ? host : "?");
+    name_place(place, sizeof place);
+    snprintf(greeting, sizeof greeting, "%s %s %s %s\n", key, job, *host ? host : "?", *place ? place : "?");
     sem_init(&apart, 0, 0);
     bell = ends[0];
     thread_bell = ends[1];

@@ -77,7 +77,8 @@ def _subject(call: Call) -> list[str]:
     """What the call is about: communicator, receiver, sender or root, tag, size and number of items."""
     names = set(call.names)
     tag = next((name for name in ("recvtag", "tag") if name in names and "comm" in names), "0")
-    items, item_bytes = "0", "0"
+    items = "0"
+    item_bytes = "0"
     if "request" in names:
         items = "1"
     elif "requests" in names:

@@ -119,7 +119,8 @@ def _bytes(name: str, call: Call) -> tuple[list[str], str]:
 
     Where only the root gives, it is what a rank gets; docs/reference/recordings.md.
     """
-    ours, theirs = "op_bytes(sendcount, sendtype)", "op_bytes(recvcount, recvtype)"
+    ours = "op_bytes(sendcount, sendtype)"
+    theirs = "op_bytes(recvcount, recvtype)"
     block = f"(sendbuf == MPI_IN_PLACE ? {theirs} : {ours})"
     expressions = {
         "Barrier": "0",
@@ -166,7 +167,8 @@ def _receiving(call: Call) -> tuple[list[str], list[str]]:
         ]
     given = ("sendcount", "sendtype") if "sendcount" in call.names else ("count", "datatype")
     room = ("recvcount", "recvtype") if "recvcount" in call.names else ("count", "datatype")
-    sent, fits = f"op_bytes({', '.join(given)})", f"op_bytes({', '.join(room)})"
+    sent = f"op_bytes({', '.join(given)})"
+    fits = f"op_bytes({', '.join(room)})"
     if base.startswith("Isendrecv"):
         return [], [
             f"op_message(KIND_ISEND, {sent}, dest, sendtag, comm, NULL, 0);",

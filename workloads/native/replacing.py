@@ -121,7 +121,8 @@ def _ignored(call: Call) -> list[str]:
         return ["if (is_empty(datatype, comm))", "    count = 0;"]
     if not names & {"sendtype", "sendtypes"}:
         return []
-    from_root, to_root = "Scatter" in call.name, "Gather" in call.name
+    from_root = "Scatter" in call.name
+    to_root = "Gather" in call.name
     lines = []
     if not call.name.startswith("Neighbor"):
         place = "recvbuf" if from_root else "sendbuf"

@@ -41,8 +41,12 @@ class LibrarySetting:
         return " ".join(f"-genv {name} {value}" for name, value in self.variables.items())
 
 
-OPEN_MPI, INTEL_MPI, MPICH = "Open MPI", "Intel MPI", "MPICH"
-OPENMP, OPENBLAS, MKL = "OpenMP", "OpenBLAS", "MKL"
+OPEN_MPI = "Open MPI"
+INTEL_MPI = "Intel MPI"
+MPICH = "MPICH"
+OPENMP = "OpenMP"
+OPENBLAS = "OpenBLAS"
+MKL = "MKL"
 MPI = "lib(mpi|open-)"
 FAMILIES = {
     MPI: {OPEN_MPI: "ompi_mpi_init", INTEL_MPI: "I_MPI_WAIT_MODE", MPICH: "MPIR_CVAR_"},
@@ -60,7 +64,8 @@ _HEAVY = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
 _THROTTLE = {"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1"}
 _OFTEN = _THROTTLE | {"MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "64"}
 
-FITS, ANY = "{fits}", "GNU, LLVM, Intel"
+FITS = "{fits}"
+ANY = "GNU, LLVM, Intel"
 _SHORT = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}  # of the GNU library, and of the others, in ms
 
 LIBRARY_SETTINGS = (
@@ -123,7 +128,8 @@ def offered(
         room: how many processors there are for all these processes.
         threads: how many threads each makes.
     """
-    there, missing = list[LibrarySetting](), list[LibrarySetting]()
+    there = list[LibrarySetting]()
+    missing = list[LibrarySetting]()
     for files, families in FAMILIES.items():
         parts = [path for path in libraries if re.match(files, path.name)]
         held = b"\0".join(path.read_bytes() for path in parts)

@@ -25,7 +25,9 @@ FAULTS = {
 }
 """The calls of an MPI whose nonblocking forms differ, some only in place, as the program has found."""
 
-SEED, CASES, RANKS = 1, 40, 2
+SEED = 1
+CASES = 40
+RANKS = 2
 CALL_S, ALL_S = 5, 30
 """The trial of an unknown MPI, and how long a call and all may take."""
 
@@ -152,13 +154,15 @@ def _output(command: Sequence[str], environment: dict[str, str], limit_s: float)
 
 def _read(output: str, outcomes: dict[str, Conformity]) -> str | None:
     """Add what a job has found out; returns the call in which it ended early."""
-    begun, form = "", ""
+    begun = ""
+    form = ""
     cases: dict[tuple[str, str], str] = {}
     for line in output.splitlines():
         word, _, rest = line.partition(" ")
         name, _, more = rest.partition(" ")
         if word == "begin":
-            begun, form = rest, "blocking"
+            begun = rest
+            form = "blocking"
         elif word == "own":
             form = "tested"
         elif word in ("differs", "fails", "hangs"):
