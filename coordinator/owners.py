@@ -39,7 +39,9 @@ class Owner:
             yield OwnerChange(round(at_s * 1e9), self.processors, load)
         if not self.present_s:
             return
-        draw, at_s, load = random.Random(seed), 0.0, 0.0
+        draw = random.Random(seed)
+        at_s = 0.0
+        load = 0.0
         while True:
             at_s += draw.expovariate(1 / (self.present_s if load else self.away_s))
             load = 0.0 if load else self.load

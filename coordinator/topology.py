@@ -33,13 +33,19 @@ class Topology:
         check_values(fields)
         topology = cls(fields.get("topology", cls.name), tuple(fields.get("sides", ())))
         if topology.name == HYPERCUBE and processors & (processors - 1):
-            rule = f"a hypercube has a power of two of processors, and processors is {processors}"
-            raise InputError("topology", topology.name, rule, "write processors = 16, or another topology")
+            raise InputError(
+                "topology",
+                topology.name,
+                f"a hypercube has a power of two of processors, and processors is {processors}",
+                "write processors = 16, or another topology",
+            )
         if topology.sides and math.prod(topology.sides) != processors:
             columns, rows = topology.sides
-            rule = f"{columns} x {rows} are not the {processors} processors of the machine"
             raise InputError(
-                "sides", list(topology.sides), rule, "give columns and rows whose product they are"
+                "sides",
+                list(topology.sides),
+                f"{columns} x {rows} are not the {processors} processors of the machine",
+                "give columns and rows whose product they are",
             )
         return topology
 
@@ -55,7 +61,8 @@ class Topology:
         if self.name in (MESH, TORUS):
             across, along = (abs(i - j) for i, j in zip(self._place(a), self._place(b), strict=True))
             if self.name == TORUS:
-                across, along = min(across, self.sides[0] - across), min(along, self.sides[1] - along)
+                across = min(across, self.sides[0] - across)
+                along = min(along, self.sides[1] - along)
             return across + along
         if self.name == TREE:
             return 2 * (a ^ b).bit_length()

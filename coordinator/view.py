@@ -10,15 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 from coordinator.topology import FLAT, Topology
+from workloads.parameters import Bounds, Checked, Name
 
 Placement = tuple[int, ...]
 """The processor of each process of a job, in rank order."""
 
 Assignment = tuple[tuple[int, ...], ...]
 """The jobs of each processor that may run there."""
+
+
+MOST_NICE = 2_147_483_645  # as in Slurm
 
 
 class Reason(Enum):
@@ -107,6 +111,53 @@ class ExecutionTime:
 
 
 @dataclass(frozen=True)
+class Submitter(Checked):
+    """Who submits a job, and to what: names of a site, empty where nothing is known.
+
+    Attributes:
+        user: who submits it.
+        account: who pays for it.
+        partition: where it waits.
+        qos: the quality of service that it asks for.
+        nice: by how much its user lowers its priority.
+    """
+
+    user: Annotated[str, Name()] = ""
+    account: Annotated[str, Name()] = ""
+    partition: Annotated[str, Name()] = ""
+    qos: Annotated[str, Name()] = ""
+    nice: Annotated[int, Bounds(-MOST_NICE, MOST_NICE)] = 0
+
+
+UNKNOWN = Submitter()
+"""That of a job of which nothing is known."""
+
+
+ANY_JOB = -1
+
+
+@dataclass(frozen=True)
+class After:
+    """That a job arrives after the end of another one (fields 17 and 18 of the Standard Workload Format).
+
+    Attributes:
+        job: the number of that job. ANY_JOB: whichever ends next, and lets only one such job arrive.
+        think_ns: the time from that end to the arrival; -1 if it is unknown.
+    """
+
+    job: int
+    think_ns: int = -1
+
+
+def arrival_after_ns(end_ns: int, own_ns: int, think_ns: int) -> int:
+    """When a job arrives whose preceding job has ended: after ``think_ns``.
+
+    If that time is unknown, -1, it arrives at once, but not before its ``own_ns``.
+    """
+    return max(end_ns, own_ns) if think_ns < 0 else end_ns + think_ns
+
+
+@dataclass(frozen=True)
 class Job:
     """A job that has arrived and not yet finished.
 
@@ -117,12 +168,15 @@ class Job:
         moldable: whether it can be started with fewer.
         malleable: whether their number can change while it runs.
         estimate: of its execution time; None if nothing is known.
+        execution_time: the true one, for policies that are told; None if unknown.
         partners: for each of ``processes`` those from which it reads, once for every read of a phase; empty
             if nothing is known.
         usable: how many processes it can use in its present phase, as it says; None if it has said nothing.
         working_sets: the ranks that get messages from each other often, directly or through others of their
             set, as observed so far; each set ascending, no rank in two.
         memory_bytes: what each process computes in, its working set; 0 if nothing is known.
+        submitter: who submits it, and to what.
+        after: the job that it follows; then ``arrival_ns`` is its own time of arrival until that one ends.
     """
 
     number: int
@@ -131,10 +185,13 @@ class Job:
     moldable: bool = False
     malleable: bool = False
     estimate: ExecutionTime | None = None
+    execution_time: ExecutionTime | None = None
     partners: tuple[tuple[int, ...], ...] = ()
     usable: int | None = None
     working_sets: tuple[tuple[int, ...], ...] = ()
     memory_bytes: int = 0
+    submitter: Submitter = UNKNOWN
+    after: After | None = None
 
     @property
     def min_processes(self) -> int:

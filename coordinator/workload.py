@@ -1,11 +1,17 @@
-"""The coordinator's interface: a :class:`Workload` to run, and its :class:`Result`, both plain values."""
+"""The coordinator's interface: a :class:`Workload` to run, and its :class:`Result`, both plain values.
 
+A :class:`History` hears of the run meanwhile.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from coordinator.owners import Owner
 from coordinator.policies import Policy
 from coordinator.topology import FLAT, Topology
-from coordinator.view import ExecutionTime, Job, Placement
+from coordinator.view import UNKNOWN, After, ExecutionTime, Job, Placement, Submitter
 from workloads.locks.lock_program import LockProgram
 from workloads.options import DEFAULTS, Options
 from workloads.program import Program
@@ -28,6 +34,9 @@ class ParallelJob:
 
     ``recording`` is the directory of this host in which ranks of a command leave a recording; empty for none.
     ``root`` is the name (``coordinator.host.identity``) of the first process, if others have started the job.
+    A job with ``after`` arrives when another one has ended, and not at a fixed time.
+    ``outputs`` are the files of this host for what its launcher writes, and for its errors. Without them,
+    both go to files of the run, which keep their beginning and their end.
     """
 
     number: int
@@ -36,9 +45,20 @@ class ParallelJob:
     estimate: ExecutionTime | None = None
     recording: str = ""
     root: str = ""
+    submitter: Submitter = UNKNOWN
+    after: After | None = None
+    outputs: tuple[Path, Path] | None = None
 
 
-def seen(number: int, work: Work, arrival_s: float, estimate: ExecutionTime | None) -> Job:
+def seen(
+    number: int,
+    work: Work,
+    arrival_s: float,
+    estimate: ExecutionTime | None,
+    submitter: Submitter = UNKNOWN,
+    execution_time: ExecutionTime | None = None,
+    after: After | None = None,
+) -> Job:
     """The job as policies see it: each thread of a command's rank counts as a process."""
     return Job(
         number=number,
@@ -49,6 +69,9 @@ def seen(number: int, work: Work, arrival_s: float, estimate: ExecutionTime | No
         estimate=estimate,
         partners=work.partners,
         memory_bytes=work.working_set_bytes,
+        submitter=submitter,
+        execution_time=execution_time,
+        after=after,
     )
 
 
@@ -111,8 +134,11 @@ class JobResult:
     ``placement`` is the processor of each rank, or of each of its threads, as the policy numbers them, from
     0. ``start_ns`` is the first instruction of the first rank, ``finish_ns`` the last instruction of the
     last rank; both are None if the job did not get that far. ``failure`` is empty for
-    a job that finished. ``output`` is the output of a command. ``admitted_ns`` is when the
-    policy first gave the job processors and a slot; the time from then to its start is the start-up.
+    a job that finished. ``output`` is the output of a command without ``outputs``. ``status`` is how its
+    launcher has ended, as in ``subprocess``; None if it did not run. ``admitted_ns`` is when the policy first
+    gave the job processors and a slot; the time from then to its start is the start-up.
+    ``requeued`` is how often it has lost its processors and gone back into the queue; start and finish are
+    those of its last run.
     """
 
     number: int
@@ -124,6 +150,8 @@ class JobResult:
     failure: str = ""
     output: str = ""
     admitted_ns: int | None = None
+    requeued: int = 0
+    status: int | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +202,8 @@ class Result:
     """The result of one run, complete even if the run failed.
 
     ``ranks`` has a result for each rank that finished, with start and finish in nanoseconds since the start
-    of the run. ``failure`` is empty if every job finished. ``warnings`` are faults that did not stop the run.
+    of the run. ``failure`` is empty if every job finished, ``broken`` if the run went on to its end, whatever
+    became of its jobs. ``warnings`` are faults that did not stop the run.
     ``origin_ns`` is when it began, by the clock of the driver's host (time.monotonic_ns()); None if that is
     not known. ``throttled``: in how many periods the CPU quota of the workload's options has stopped
     processes, and the CPU time that this has cost, in seconds; None without one.
@@ -187,7 +216,37 @@ class Result:
     mechanism_reason: str
     launcher: str
     failure: str = ""
+    broken: str = ""
     nodes: tuple[NodeResult, ...] = ()
     warnings: tuple[str, ...] = ()
     origin_ns: int | None = None
     throttled: tuple[int, float] | None = None
+
+
+class History(Protocol):
+    """Hears what happens in a run; times are nanoseconds since its start."""
+
+    @property
+    def begin_ns(self) -> int:
+        """Where the run's clock begins: 0, or later if this is the rest of a run."""
+
+    def begins(self, job: int, at_ns: int) -> None:
+        """A job begins; again if it has lost its processors."""
+
+    def ends(self, job: JobResult, ranks: Sequence[RankResult], at_ns: int) -> None:
+        """A job has finished or failed, with what its ranks have reported."""
+
+
+class NoHistory:
+    """The history of a whole run, which is not kept."""
+
+    begin_ns = 0
+
+    def begins(self, job: int, at_ns: int) -> None:
+        pass
+
+    def ends(self, job: JobResult, ranks: Sequence[RankResult], at_ns: int) -> None:
+        pass
+
+
+NO_HISTORY = NoHistory()

@@ -8,7 +8,7 @@ It notes what it hears, and decides when it is told to advance: all that has bee
 instant, and the policy answers it once.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Protocol
@@ -46,6 +46,10 @@ class JobSet(Protocol):
         """Terminate the job's processes; it is launched again when it has processors."""
 
 
+AHEAD = 64
+"""While so many launched jobs wait for their begin, no further one is launched ahead of time."""
+
+
 class Stage(Enum):
     """The stages of a job, in order."""
 
@@ -67,6 +71,7 @@ class Conductor:
             about it, so that the agents know in time.
         node_of: the node of each processor; by default one node has all.
         owners: the changes of the owners' loads, in order of time.
+        ahead: how many launched jobs may wait for their begin before the next one is launched ahead of time.
 
     Attributes:
         placements: the last placement of each job.
@@ -81,6 +86,7 @@ class Conductor:
         lead_ns: int = 0,
         node_of: Sequence[int] | None = None,
         owners: Iterable[OwnerChange] = (),
+        ahead: int = AHEAD,
     ) -> None:
         self._jobs = {job.number: job for job in jobs}
         self._node_of = node_of or [0] * session.machine.processors
@@ -88,8 +94,13 @@ class Conductor:
         self._session = session
         self._job_set = job_set
         self._lead_ns = lead_ns
-        self._agenda = Agenda(session, ((job.arrival_ns, job.number) for job in self._jobs.values()), owners)
+        self._agenda = Agenda(session, owners)
         self._stages = dict.fromkeys(self._jobs, Stage.ABSENT)
+        self._counts = Counter(self._stages.values())
+        self._ahead = ahead
+        self._next = deque[int]()  # the jobs to launch ahead of time, in order of arrival
+        self._foreseen: dict[int, Placement] = {}
+        self._lost = set[int]()
         self._arrived: set[int] = set()
         self._last_ns = 0
         self.placements: dict[int, Placement] = {}
@@ -97,46 +108,86 @@ class Conductor:
 
     @property
     def over(self) -> bool:
-        return all(stage is Stage.OVER for stage in self._stages.values())
+        return self._counts[Stage.OVER] == len(self._stages)
 
     @property
     def prepared(self) -> bool:
-        return Stage.LAUNCHED not in self._stages.values()
+        return not self._counts[Stage.LAUNCHED]
 
     def is_over(self, job: int) -> bool:
         return self._stages[job] is Stage.OVER
 
-    def prepare(self) -> None:
-        """Launch ahead of time every job whose number of processes is known or variable.
+    def arrival_ns(self, job: int) -> int:
+        return self._session.arrival_ns(job)
+
+    def prepare(self, begin_ns: int = 0) -> None:
+        """Launch the first jobs ahead of time, and all that the first decision would place.
+
+        The next ones follow as others begin (``launch_next``). Nothing is decided before ``begin_ns``: jobs
+        that arrive earlier have waited since then when the run begins.
+        """
+        self._last_ns = begin_ns
+        jobs = sorted(self._jobs.values(), key=lambda job: (job.arrival_ns, job.number))
+        self._foreseen = self._session.foresee() if len(set(self._node_of)) > 1 else {}
+        self._next.extend(job.number for job in jobs)
+        if self.crowded:
+            for number in sorted(self._session.foresee(until_ns=max(begin_ns, jobs[0].arrival_ns))):
+                self._launch_ahead(number)
+        while self.lags:
+            self.launch_next()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more jobs than may wait, so that those that are over make room for others."""
+        return len(self._jobs) > self._ahead
+
+    @property
+    def lags(self) -> bool:
+        """Whether ``launch_next`` has something to do: few launched jobs wait, and others are to come."""
+        waiting = self._counts[Stage.LAUNCHED] + self._counts[Stage.READY]
+        return bool(self._next) and waiting < self._ahead
+
+    def launch_next(self) -> None:
+        """Launch the next job ahead of time, unless it has been launched for a decision, or is over."""
+        number = self._next.popleft()
+        if self._stages[number] is Stage.ABSENT and number not in self._launched:
+            self._launch_ahead(number)
+
+    def _launch_ahead(self, number: int) -> None:
+        """Launch a job whose number of processes is known or variable, before it has a place.
 
         A process cannot move between nodes. So a job of known size is launched where the policy would
         place it if no job left before its arrival; if the decision differs, it is launched again. A
         malleable job, or a moldable job of unknown size, gets as many processes on each node as it can
-        use, so that every placement finds some.
+        use, so that every placement finds some. A job whose foreseen place is lost waits for its decision.
         """
-        foreseen = self._session.foresee() if len(set(self._node_of)) > 1 else {}
-        for number, job in self._jobs.items():
-            processes = self._session.processes(number)
-            places = folded(processes or 0, range(len(self._node_of)))
-            if processes is not None:
-                places = foreseen.get(number, places)
-            if job.malleable or (job.moldable and processes is None):
-                places = max(places, self._room(job), key=len)
-            if places:
-                self._launch(number, places)
+        job, processes = self._jobs[number], self._session.processes(number)
+        places = folded(processes or 0, range(len(self._node_of)))
+        if processes is not None:
+            places = self._foreseen.get(number, places)
+        if job.malleable or (job.moldable and processes is None):
+            places = max(places, self._room(job), key=len)
+        if places and self._lost.isdisjoint(places):
+            self._launch(number, places)
 
     def _room(self, job: Job) -> Placement:
         here: dict[int, list[int]] = {}
         for processor, node in enumerate(self._node_of):
-            here.setdefault(node, []).append(processor)
+            if processor not in self._lost:
+                here.setdefault(node, []).append(processor)
         return tuple(
             processor for processors in here.values() for processor in processors[: job.max_processes]
         )
 
+    def _enter(self, job: int, stage: Stage) -> None:
+        self._counts[self._stages[job]] -= 1
+        self._counts[stage] += 1
+        self._stages[job] = stage
+
     def ready(self, job: int, now_ns: int) -> None:
         """Note that all processes of the job wait at their first line."""
         if self._stages[job] is Stage.LAUNCHED:
-            self._stages[job] = Stage.READY
+            self._enter(job, Stage.READY)
             if self._session.reason is None:  # else the next decision may give it another place
                 self._begin_placed(max(now_ns, self._last_ns))
 
@@ -156,11 +207,11 @@ class Conductor:
         for job in jobs:
             if self._stages[job] is Stage.OVER:
                 continue
-            self._stages[job] = Stage.OVER
+            self._enter(job, Stage.OVER)
             if job in self._arrived:
                 self._session.depart(job)
             else:
-                self._agenda.coming.remove((self._jobs[job].arrival_ns, job))
+                self._agenda.withdraw(job)
 
     def lose(self, processors: Sequence[int], failed: Iterable[int] = ()) -> None:
         """Note that processors are lost, and with them the jobs in ``failed``, which had begun there.
@@ -168,9 +219,10 @@ class Conductor:
         Jobs that were launched there but have not begun are launched again when they get another place.
         """
         self._session.lose(processors)
+        self._lost.update(processors)
         for job, placement in self._launched.items():
             if self._stages[job] in (Stage.LAUNCHED, Stage.READY) and set(placement) & set(processors):
-                self._stages[job] = Stage.ABSENT
+                self._enter(job, Stage.ABSENT)
         self.leave(*failed)
 
     def due_ns(self) -> int | None:
@@ -191,7 +243,10 @@ class Conductor:
         """Decide once about all that has happened by ``at_ns``, but not before the last decision."""
         self._last_ns = max(at_ns, self._last_ns)
         self._arrived.update(self._agenda.happen(self._last_ns))
-        reason, plan = self._session.reason, self._session.decide(self._last_ns)
+        reason = self._session.reason
+        if reason is None:  # a job would have arrived that has failed before
+            return
+        plan = self._session.decide(self._last_ns)
         self._carry_out(plan)
         end_ns = plan.cycle.end_ns
         if reason is Reason.SLOT_END and end_ns is not None and end_ns <= self._last_ns:
@@ -201,7 +256,7 @@ class Conductor:
     def _carry_out(self, plan: Plan) -> None:
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:
-                self._stages[number] = Stage.ABSENT
+                self._enter(number, Stage.ABSENT)
                 self._job_set.vacate(number)
         for number, placement in plan.decision.placements.items():
             changed = placement != self.placements.get(number)
@@ -226,17 +281,18 @@ class Conductor:
             if self._stages[job] is Stage.ABSENT or (displaced and job in scheduled):
                 self._launch(job, placement)
             elif self._stages[job] is Stage.READY and job in scheduled:
-                self._stages[job] = Stage.BEGUN
+                self._enter(job, Stage.BEGUN)
                 self._job_set.begin(job, at_ns, placement)
 
     def _seated(self, number: int, placement: Placement) -> bool:
         """Whether a job's launched ranks fit the placement; a rigid job needs all, in their order."""
-        job, launched = self._jobs[number], self._launched[number]
+        job = self._jobs[number]
+        launched = self._launched[number]
         ranks = active_ranks(launched, placement, self._node_of)
         return ranks is not None and (job.moldable or job.malleable or ranks == tuple(range(len(launched))))
 
     def _launch(self, job: int, placement: Placement) -> None:
-        self._stages[job] = Stage.LAUNCHED
+        self._enter(job, Stage.LAUNCHED)
         self._launched[job] = placement
         self._job_set.launch(job, placement)
 

@@ -32,7 +32,8 @@ class Cycle:
 
     def in_force_ns(self, since_ns: int, until_ns: int) -> tuple[int, ...]:
         """For how long each slot is in force between two times, neither of them before the table begins."""
-        before, after = self._so_far_ns(since_ns), self._so_far_ns(until_ns)
+        before = self._so_far_ns(since_ns)
+        after = self._so_far_ns(until_ns)
         return tuple(end - begin for begin, end in zip(before, after, strict=True))
 
     def _round(self, now_ns: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ neither ever calls a policy itself. That is why their decisions can be compared 
 They note all events of an instant, in any order, and then ask for one decision.
 """
 
+from bisect import insort
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,17 @@ from typing import NoReturn, Self
 from coordinator.decide.cycle import Cycle
 from coordinator.owners import OwnerChange
 from coordinator.policies.registry import Policy, blamed, is_ours
-from coordinator.view import Decision, Job, Machine, Placement, Reason, Slot, View
+from coordinator.view import (
+    ANY_JOB,
+    Decision,
+    Job,
+    Machine,
+    Placement,
+    Reason,
+    Slot,
+    View,
+    arrival_after_ns,
+)
 from workloads.validation import InputError, shown
 
 
@@ -26,8 +37,12 @@ class Uncounted(Mapping[int, int]):
         self._name = type(policy).__name__
 
     def _refuse(self, *_: object) -> NoReturn:
-        rule = "reads View.attained_ns, which is counted for policies that weigh service only"
-        raise InputError("policy", self._name, rule, "write uses_attained_service = True in that class")
+        raise InputError(
+            "policy",
+            self._name,
+            "reads View.attained_ns, which is counted for policies that weigh service only",
+            "write uses_attained_service = True in that class",
+        )
 
     __getitem__ = __iter__ = __len__ = _refuse
 
@@ -120,6 +135,9 @@ class Session:
         machine: the processors.
         workload: all jobs that will come.
         lost: the processors that are lost from the beginning.
+
+    Attributes:
+        ended: the jobs that have departed since the agenda has looked.
     """
 
     def __init__(
@@ -129,13 +147,24 @@ class Session:
         self.machine = machine
         self._workload = {job.number: job for job in workload}
         self._here: dict[int, Job] = {}
+        self.ended: list[int] = []
         self._happened: set[Reason] = set()
         self._lost = frozenset(lost)
         self._owner_load: dict[int, float] = {}
-        self._attained_ns, self._counted_ns = Counter[int](), 0
+        self._attained_ns = Counter[int]()
+        self._counted_ns = 0
         self._observations = Observations()
         self._answer: Decision | None = None
         self.plan: Plan | None = None
+
+    @property
+    def workload(self) -> Collection[Job]:
+        """All jobs, in the order in which they were given."""
+        return self._workload.values()
+
+    def arrival_ns(self, number: int) -> int:
+        """When job ``number`` arrives; of one that follows another its own time until that one has ended."""
+        return self._workload[number].arrival_ns
 
     def processes(self, number: int) -> int | None:
         """The number of processes job ``number`` will start with; None if unknown before its start."""
@@ -153,12 +182,16 @@ class Session:
             and not self.policy.allows_oversubscription
         )
 
-    def foresee(self) -> dict[int, Placement]:
-        """The first placement of each job if all arrive in turn and none leaves; absent if it would wait."""
+    def foresee(self, until_ns: int | None = None) -> dict[int, Placement]:
+        """The first placement of each job if all arrive in turn and none leaves; absent if it would wait.
+
+        With ``until_ns``, only of those that arrive by then, all at once.
+        """
         trial = Session(self.policy, self.machine, self._workload.values(), self._lost)
         placed: dict[int, Placement] = {}
-        jobs = sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number))
-        for now_ns, arrived in groupby(jobs, lambda job: job.arrival_ns):
+        coming = (job for job in self._workload.values() if until_ns is None or job.arrival_ns <= until_ns)
+        jobs = sorted(coming, key=lambda job: (job.arrival_ns, job.number))
+        for now_ns, arrived in groupby(jobs, lambda job: max(job.arrival_ns, until_ns or 0)):
             plan = trial.arrive(*(job.number for job in arrived)).decide(now_ns)
             placed = {**plan.decision.placements, **placed}
         return placed
@@ -177,6 +210,7 @@ class Session:
         """Jobs have finished or failed."""
         for number in numbers:
             del self._here[number]
+            self.ended.append(number)
             self._observations.forget(number)
         return self._note(Reason.DEPARTURE)
 
@@ -260,7 +294,8 @@ class Session:
 
     def _service_ns(self, now_ns: int) -> dict[int, int]:
         if self.plan:
-            since_ns, self._counted_ns = max(self._counted_ns, self.plan.start_ns), now_ns
+            since_ns = max(self._counted_ns, self.plan.start_ns)
+            self._counted_ns = now_ns
             times_ns = self.plan.cycle.in_force_ns(since_ns, now_ns)
             for parts, time_ns in zip(self.plan.parts, times_ns, strict=True):
                 for (job, sharing), processes in parts.items() if time_ns else ():
@@ -309,23 +344,37 @@ def _check_form(decision: Decision) -> None:
 class Agenda:
     """The foreseeable events of a session: changes of owners, arrivals, timers, and ends of tables.
 
+    A job that follows another (``Job.after``) is foreseeable from the end of that one on, however that one
+    has ended. If that one is not in the workload, the job arrives at its own time.
+
     Args:
         session: gets the events.
-        arrivals: time and number of each job that is to come.
         owners: the changes of the owners' loads, in order of time.
     """
 
-    def __init__(
-        self, session: Session, arrivals: Iterable[tuple[int, int]], owners: Iterable[OwnerChange] = ()
-    ) -> None:
+    def __init__(self, session: Session, owners: Iterable[OwnerChange] = ()) -> None:
         self._session = session
         self._owners = iter(owners)  # they may never end
         self._owner = next(self._owners, None)
-        self.coming = deque(sorted(arrivals))
+        self._coming = deque[tuple[int, int]]()
+        self._following = defaultdict[int, deque[Job]](deque)
+        self._withdrawn = set[int]()
+        known = {ANY_JOB, *(job.number for job in session.workload)}
+        for job in session.workload:
+            if job.after and job.after.job in known:
+                self._following[job.after.job].append(job)
+            else:
+                self._coming.append((job.arrival_ns, job.number))
+        self._coming = deque(sorted(self._coming))
+
+    @property
+    def awaited(self) -> int:
+        """How many jobs have not arrived."""
+        return len(self._coming) + sum(map(len, self._following.values()))
 
     def due_ns(self, *, tables: bool = True) -> int | None:
         """When the next event happens, None if none is foreseeable; without ``tables`` no end of a table."""
-        dues_ns = [at_ns for at_ns, _ in islice(self.coming, 1)]
+        dues_ns = [at_ns for at_ns, _ in islice(self._coming, 1)]
         if self._owner is not None:
             dues_ns.append(self._owner.at_ns)
         if (plan := self._session.plan) is not None:
@@ -338,9 +387,16 @@ class Agenda:
         while self._owner is not None and self._owner.at_ns <= now_ns:
             self._session.owner(self._owner.processors, self._owner.load)
             self._owner = next(self._owners, None)
+        for number in self._session.ended:
+            self._end(number, now_ns)
+        self._session.ended.clear()
         arriving = []
-        while self.coming and self.coming[0][0] <= now_ns:
-            arriving.append(self.coming.popleft()[1])
+        while self._coming and self._coming[0][0] <= now_ns:
+            at_ns, number = self._coming.popleft()
+            if number in self._withdrawn:
+                self._end(number, at_ns)
+            else:
+                arriving.append(number)
         if arriving:
             self._session.arrive(*arriving)
         if (plan := self._session.plan) is not None:
@@ -349,3 +405,20 @@ class Agenda:
             if plan.cycle.end_ns is not None and plan.cycle.end_ns <= now_ns:
                 self._session.slot_end()
         return arriving
+
+    def withdraw(self, number: int) -> None:
+        """Job ``number`` has failed before it arrives: it never does, and ends when it would have arrived."""
+        self._withdrawn.add(number)
+        if number not in self._following:  # else there is one that counts from that time
+            self._coming = deque(arrival for arrival in self._coming if arrival[1] != number)
+
+    def _end(self, number: int, now_ns: int) -> None:
+        """Foresee the arrivals of the jobs that follow job ``number``, which has ended."""
+        following = [*self._following.pop(number, ())]
+        if of_any := self._following.get(ANY_JOB):
+            following.append(of_any.popleft())
+        for job in following:
+            assert job.after
+            at_ns = arrival_after_ns(now_ns, job.arrival_ns, job.after.think_ns)
+            self._session.postpone(job.number, at_ns)
+            insort(self._coming, (at_ns, job.number))

@@ -72,7 +72,8 @@ def ends_name(number: int) -> str:
 
 def start_here(directory: RunDirectory, setup: Setup) -> AgentLaunch:
     """Start the agent of this host as our child, which ends when we do."""
-    log, driver = directory.log(log_name(0)), os.pidfd_open(os.getpid())
+    log = directory.log(log_name(0))
+    driver = os.pidfd_open(os.getpid())
     try:
         content = replace(setup, driver=driver).encode()
         environment = forwarded(directory.marks)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import astuple, replace
 from typing import Any
 
-from coordinator.decide.conductor import Conductor
+from coordinator.decide.conductor import AHEAD, Conductor
 from coordinator.decide.session import Session
 from coordinator.drive import preflight
 from coordinator.drive.nodes import Nodes
@@ -29,7 +29,7 @@ from coordinator.owners import changes
 from coordinator.view import Job
 from coordinator.wire import protocol
 from coordinator.wire.zmq_transport import LinkError
-from coordinator.workload import FOR_EVER_S, Result, Switch, Workload
+from coordinator.workload import FOR_EVER_S, NO_HISTORY, History, Result, Switch, Workload
 
 HEAD_START_NS = 50_000_000  # time from the moment at which all ranks are ready to the start of the run
 LEAD_NS = 5_000_000  # how long before an arrival the conductor decides about it, at least
@@ -46,11 +46,15 @@ FINALIZE_S = 30.0  # how long launchers may take to end after the end of the wor
 
 
 def run_workload(
-    workload: Workload, progress: Progress | None = None, launcher: Launcher | None = None
+    workload: Workload,
+    progress: Progress | None = None,
+    launcher: Launcher | None = None,
+    history: History = NO_HISTORY,
 ) -> Result:
     """Run a workload on this machine, or on the nodes that it names; the result says what failed.
 
     All runs of a series pass the same ``launcher``; without one, the driver takes the first that it finds.
+    ``history`` hears of begins and ends of jobs, and says where the run's clock begins.
     However the run ends, none of its processes, files, cgroups or shared-memory segments remains.
     """
     launch_plan = preflight.launch_plan(workload, launcher, progress or (lambda text: None))
@@ -60,7 +64,7 @@ def run_workload(
             directory = RunDirectory.create()
             give_up_ns = time.monotonic_ns() + round(workload.timeout_s * 1e9)
             context = RunContext(
-                directory, workload, launch_plan, progress or (lambda text: None), give_up_ns
+                directory, workload, launch_plan, progress or (lambda text: None), give_up_ns, history=history
             )
             return Driver(context, session, jobs, interrupt).play()
     except OSError as error:
@@ -130,8 +134,10 @@ class Driver:
         workload = context.workload
         owners = changes(workload.owners, workload.seed, workload.repeat)
         lead = lead_ns(workload)
+        # Trees that run already are ready at once, and need no launch.
+        ahead = len(workload.jobs) if any(job.root for job in workload.jobs) else AHEAD
         self._jobs.conductor = Conductor(
-            self._session, self._views, self._jobs, lead, self._nodes.node_of, owners
+            self._session, self._views, self._jobs, lead, self._nodes.node_of, owners, ahead
         )
         if not context.remote:
             self._launch()
@@ -146,7 +152,7 @@ class Driver:
         plan = self._context.launch_plan
         for text in plan.warnings:
             self._context.warn(text)
-        self._jobs.conductor.prepare()
+        self._jobs.conductor.prepare(self._context.history.begin_ns)
         self._context.progress(f"starting {len(self._jobs.states)} jobs with {plan.launcher}")
 
     def _set_off(self) -> None:
@@ -156,7 +162,8 @@ class Driver:
         if not self._launched:
             self._launch()
         if self._jobs.conductor.prepared:
-            self._context.origin_ns = time.monotonic_ns() + HEAD_START_NS
+            begin_ns = time.monotonic_ns() + HEAD_START_NS
+            self._context.origin_ns = begin_ns - self._context.history.begin_ns
 
     def _perform(self) -> None:
         while self._context.origin_ns is None or not self._jobs.conductor.over:
@@ -213,8 +220,9 @@ class Driver:
         context = self._context
         if not self._prepared:
             return never_begun(context.workload, context.launch_plan, failure)
+        arrived = tuple(self._jobs.arrived(job.number) for job in context.workload.jobs)
         result = outcome(
-            context.workload,
+            replace(context.workload, jobs=arrived),
             context.launch_plan,
             self._jobs.states,
             self._jobs.conductor.placements,

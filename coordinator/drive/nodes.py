@@ -70,7 +70,8 @@ class NodeState:
 
     def result(self, cores: tuple[int, ...]) -> NodeResult:
         """The node at the end of a run; ``cores`` is given on this host, elsewhere the agent reports them."""
-        join, beat = self.join, self.beat
+        join = self.join
+        beat = self.beat
         clock = (0, 0, 0.0, 0)
         if beat:
             clock = beat.offset_ns, beat.uncertainty_ns, beat.drift_ppt / 1e12, beat.steps
@@ -288,8 +289,13 @@ class Nodes:
         except LineError:
             node.dropped += 1
             if node.dropped == 1 and not node.lost:
-                text = f"{node.name} says what is no message of ours; nothing of that kind is acted upon"
-                self._on_message(number, protocol.Failure(text, fatal=False))
+                self._on_message(
+                    number,
+                    protocol.Failure(
+                        f"{node.name} says what is no message of ours; nothing of that kind is acted upon",
+                        fatal=False,
+                    ),
+                )
             return
         if not node.lost:  # else its guardian has released everything
             node.heard_ns = time.monotonic_ns()
@@ -301,7 +307,8 @@ class Nodes:
                 node.beat = beat
                 self._say(number, protocol.Echo(beat.sent_ns, node.heard_ns, time.monotonic_ns()))
             case protocol.Join(host, cores):
-                node.join, self._due_ns = message, 0
+                node.join = message
+                self._due_ns = 0
                 if self._remote and len(cores) < node.count:
                     self._lose(number, f"{host} allows {len(cores)} cores, but the run needs {node.count}")
                     return

@@ -1,7 +1,7 @@
 """The :class:`Result` of a run, from the reports of its agents and launchers."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ class JobState:
 
     launched: Placement = ()  # for each rank a processor of the node on which it was launched
     mpiexec: Started | None = None  # its launcher
+    exited: bool = False  # whether it has ended, and that has been dealt with
+    status: int | None = None  # how it has ended
     ready: set[int] = field(default_factory=set)  # the launched ranks that wait for their start
     # The launched ranks that take part, in the order of the job, once it has begun.
     ranks: tuple[int, ...] = ()
@@ -31,8 +33,8 @@ class JobState:
     failure: str = ""  # why it has failed, or will fail at ``give_up_ns``
     output: str = ""  # the text that a command has printed
     give_up_ns: int | None = None
-    # Whether it has lost its processors before: a late record may be of its old processes.
-    vacated: bool = False
+    # How often it has lost its processors before: a late record may be of its old processes.
+    requeued: int = 0
 
     @property
     def begun(self) -> bool:
@@ -93,6 +95,43 @@ def _untimely(result: RankResult, arrival_ns: int) -> str:
     return "its finish lies in the future" if result.finish_ns > time.monotonic_ns() + SLACK_NS else ""
 
 
+def job_result(
+    job: ParallelJob, state: JobState, placement: Placement, origin_ns: int, failure: str = ""
+) -> JobResult:
+    """The result of a job in a run that began at ``origin_ns`` and that ``failure`` has ended, if any has."""
+    records = _records(state)
+    whole = state.processes > 0 and len(records) == state.processes
+    return JobResult(
+        number=job.number,
+        processes=state.processes,
+        placement=placement,
+        arrival_ns=round(job.arrival_s * 1e9),
+        start_ns=min(record.start_ns for record in records) - origin_ns if whole else None,
+        finish_ns=max(record.finish_ns for record in records) - origin_ns if whole else None,
+        failure=state.failure or ("" if whole else failure) or _without_waits(job, records),
+        output=state.output,
+        requeued=state.requeued,
+        status=state.status,
+    )
+
+
+def rank_results(
+    workload: Workload, state: JobState, placement: Placement, origin_ns: int
+) -> Iterator[RankResult]:
+    """The results of a job's ranks that have finished, with times since ``origin_ns``."""
+    for record in _records(state):
+        start_ns, finish_ns = record.start_ns - origin_ns, record.finish_ns - origin_ns
+        result = replace(record, start_ns=start_ns, finish_ns=finish_ns)
+        if workload.nodes:
+            # Cores of different nodes share their ids; the policy's numbers are unique.
+            result = replace(result, core=record.processor, processor=placement[record.rank])
+        yield result
+
+
+def _records(state: JobState) -> list[RankResult]:
+    return [state.records[rank] for rank in sorted(state.records)]
+
+
 def outcome(
     workload: Workload,
     launch_plan: LaunchPlan,
@@ -107,32 +146,15 @@ def outcome(
     warnings: tuple[str, ...],
 ) -> Result:
     """The result of a run that began at ``origin_ns`` of its clock."""
-    jobs, ranks = [], []
+    jobs: list[JobResult] = []
+    ranks: list[RankResult] = []
     for job in workload.jobs:
-        state = states[job.number]
-        records = [state.records[rank] for rank in sorted(state.records)]
-        whole = state.processes > 0 and len(records) == state.processes
-        jobs.append(
-            JobResult(
-                number=job.number,
-                processes=state.processes,
-                placement=placements.get(job.number, ()),
-                arrival_ns=round(job.arrival_s * 1e9),
-                start_ns=min(record.start_ns for record in records) - origin_ns if whole else None,
-                finish_ns=max(record.finish_ns for record in records) - origin_ns if whole else None,
-                failure=state.failure or ("" if whole else failure) or _without_waits(job, records),
-                output=state.output,
-                admitted_ns=admitted_ns.get(job.number),
-            )
+        state, places = states[job.number], placements.get(job.number, ())
+        whole = replace(
+            job_result(job, state, places, origin_ns, failure), admitted_ns=admitted_ns.get(job.number)
         )
-        places = placements.get(job.number, ())
-        for record in records:
-            start_ns, finish_ns = record.start_ns - origin_ns, record.finish_ns - origin_ns
-            result = replace(record, start_ns=start_ns, finish_ns=finish_ns)
-            if workload.nodes:
-                # Cores of different nodes share their ids; the policy's numbers are unique.
-                result = replace(result, core=record.processor, processor=places[record.rank])
-            ranks.append(result)
+        jobs.append(whole)
+        ranks += rank_results(workload, state, places, origin_ns)
     failed = [f"job {job.number}: {job.failure}" for job in jobs if job.failure]
     return Result(
         jobs=tuple(jobs),
@@ -142,6 +164,7 @@ def outcome(
         mechanism_reason=launch_plan.reason,
         launcher=str(launch_plan.launcher),
         failure=failure or "\n".join(failed),
+        broken=failure,
         nodes=nodes,
         warnings=warnings,
         origin_ns=origin_ns or None,

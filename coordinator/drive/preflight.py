@@ -10,7 +10,8 @@ from coordinator.decide.session import Session
 from coordinator.host import directories, mechanisms, processes
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.environment import of_command
-from coordinator.host.launchers import Launcher, accepted, find_launcher, launcher_at, unchanged
+from coordinator.host.launcher_options import accepted
+from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Workload, seen
 from workloads import locks, native
@@ -104,8 +105,12 @@ def _preloaded(
 
 def _rule(workload: Workload) -> Waiting:
     if workload.options.waiting == "oracle":
-        rule = "the imbalance of a command is unknown"
-        raise InputError("waiting", "oracle", rule, "choose another rule for jobs with two-phase waits")
+        raise InputError(
+            "waiting",
+            "oracle",
+            "the imbalance of a command is unknown",
+            "choose another rule for jobs with two-phase waits",
+        )
     return workload.options.waiting_rule(
         context_switch_us=workload.context_switch_us, latency_us=workload.latency_us
     )
@@ -124,25 +129,40 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         if core not in os.sched_getaffinity(0):
             raise InputError("processors", core, "this process may not use that core", "choose other cores")
     if workload.nodes and any(job.program.adapts for job in workload.jobs):
-        rule = "the processes of a malleable job, and of TASKS, cannot move between hosts"
-        raise InputError("malleable", True, rule, "run it on one host, or leave malleable out")
-    if workload.nodes and any(job.program.checkpoint_phases for job in workload.jobs):
-        rule = "checkpoints stay on the host on which they are made"
         raise InputError(
-            "checkpoint_phases", True, rule, "run it on one host, or leave checkpoint_phases out"
+            "malleable",
+            True,
+            "the processes of a malleable job, and of TASKS, cannot move between hosts",
+            "run it on one host, or leave malleable out",
+        )
+    if workload.nodes and any(job.program.checkpoint_phases for job in workload.jobs):
+        raise InputError(
+            "checkpoint_phases",
+            True,
+            "checkpoints stay on the host on which they are made",
+            "run it on one host, or leave checkpoint_phases out",
         )
     if workload.nodes and any(job.program.threads > 1 for job in workload.jobs):
-        rule = "the threads of a process would get processors of several hosts"
         raise InputError(
-            "threads", True, rule, "run it on one host, or leave threads out and set bind = false"
+            "threads",
+            True,
+            "the threads of a process would get processors of several hosts",
+            "run it on one host, or leave threads out and set bind = false",
         )
     if any(job.program.adapts for job in workload.jobs):
         workload.options.check_adapting()
     moves = workload.policy.moves and (workload.owners or not workload.policy.uses_owner_load)
     if workload.nodes and moves:
-        rule = "lets running processes move, and none can move between hosts"
-        raise InputError("policy", type(workload.policy).__name__, rule, "run it on one host")
-    jobs = [seen(job.number, job.program, job.arrival_s, job.estimate) for job in workload.jobs]
+        raise InputError(
+            "policy",
+            type(workload.policy).__name__,
+            "lets running processes move, and none can move between hosts",
+            "run it on one host",
+        )
+    jobs = [
+        seen(job.number, job.program, job.arrival_s, job.estimate, job.submitter, after=job.after)
+        for job in workload.jobs
+    ]
     new_session = Session(workload.policy, Machine(workload.processor_count, workload.topology), jobs)
     for job in jobs:
         if not workload.policy.allows_oversubscription:

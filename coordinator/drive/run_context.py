@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from coordinator.drive.preflight import LaunchPlan
 from coordinator.host.rundir import RunDirectory
-from coordinator.workload import Switch, Workload
+from coordinator.workload import NO_HISTORY, History, Switch, Workload
 
 WARNINGS = 20  # a run keeps its first warnings, at most so many
 
@@ -22,7 +22,8 @@ class RunContext:
     """One run.
 
     ``progress`` gets a message about each step. ``give_up_ns`` is the deadline of the run, ``origin_ns`` its
-    start, None before, both in CLOCK_MONOTONIC. ``switches`` are the slot switches that agents have reported.
+    start, None before, both in CLOCK_MONOTONIC; the rest of a run has the start of the whole.
+    ``switches`` are the slot switches that agents have reported.
     """
 
     directory: RunDirectory
@@ -33,6 +34,7 @@ class RunContext:
     origin_ns: int | None = None
     warnings: list[str] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
+    history: History = NO_HISTORY
 
     @property
     def remote(self) -> bool:

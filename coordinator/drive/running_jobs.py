@@ -13,10 +13,11 @@ from typing import Any
 from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan
 from coordinator.drive.nodes import SILENCE, Nodes
-from coordinator.drive.outcome import JobState, result_of
+from coordinator.drive.outcome import JobState, job_result, rank_results, result_of
 from coordinator.drive.preflight import LaunchPlan
 from coordinator.drive.run_context import RunContext
-from coordinator.host import launch
+from coordinator.host import background, launch
+from coordinator.host.background import Background
 from coordinator.host.cleanup import Discards
 from coordinator.host.environment import PYTHON
 from coordinator.host.launch import Launchers, Started
@@ -31,11 +32,13 @@ from workloads.program import Program
 from workloads.work import Command
 
 
-def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Sequence[str]) -> Started:
-    """Start and return the launcher of a job on ``count`` processes."""
+def start_launcher(
+    context: RunContext, job: ParallelJob, count: int, hosts: Sequence[str], before: Sequence[str] = ()
+) -> Started:
+    """Start and return the launcher of a job on ``count`` processes, with ``before`` before their command."""
     workload, directory, number = context.workload, context.directory, job.number
     launcher = context.launch_plan.of(number)
-    rank = argv(workload, context.launch_plan, job, count, directory)
+    rank = [*before, *argv(workload, context.launch_plan, job, count, directory)]
     words = launcher.argv(count, rank, hosts, job.program.launcher_options)
     if hosts:
         marks = directory.marks
@@ -43,7 +46,7 @@ def start_launcher(context: RunContext, job: ParallelJob, count: int, hosts: Seq
         marks = directory.marks_apart(str(number)) | launcher.memory_apart(directory.memory / str(number))
     command = dict(job.program.environment) if isinstance(job.program, Command) else None
     environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts, command=command)
-    out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
+    out, err = job.outputs or directory.logs_of(number)
     inherited = () if command is None else launch.from_caller()
     started = launch.start(words, environment, out, err, inherited=inherited)
     directory.note_process(started.pid, number)
@@ -102,8 +105,10 @@ class RunningJobs:
         self._nodes = nodes
         self._jobs = {job.number: job for job in context.workload.jobs}
         self.states = {number: JobState() for number in self._jobs}
+        self.open = set[int]()  # the jobs that have been launched, up to the end of all that they have
         self._discards = Discards(context.directory, context.warn)
         self._launchers = Launchers(context.warn)
+        self._background = Background()
         # For each job what was launched, where it is now, and what follows from that.
         self._taking_part: dict[int, tuple[Placement, Placement, tuple[int, ...]]] = {}
         # How long an unstarted job waits to learn whether its node is lost; then it starts on another.
@@ -114,8 +119,10 @@ class RunningJobs:
     def launch(self, job: int, placement: Placement) -> None:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
         state = self.states[job]
+        self.open.add(job)
         state.launched = tuple(first for first, *_ in self._groups(job, placement))
         state.ready.clear()
+        self._background.forget(job)
         if state.mpiexec is not None:
             state.mpiexec = None
             self._discard(job)
@@ -126,9 +133,15 @@ class RunningJobs:
         if over or self._refused(state, state.launched) or self._jobs[job].root:
             return
         hosts = self._nodes.hosts(state.launched)
+        # While other jobs are measured, one without a place yet takes no CPU time from them.
+        back = not hosts and self._context.origin_ns is not None and job not in self._taking_part
+        words = background.words() if back else ()
         try:
-            mpiexec = start_launcher(self._context, self._jobs[job], len(state.launched), hosts)
+            mpiexec = start_launcher(self._context, self._jobs[job], len(state.launched), hosts, words)
+            if back:
+                self._background.put(job, mpiexec.pid)
             state.mpiexec = mpiexec
+            state.exited = False
             self._loop.watch_end(launch.handle(mpiexec), lambda: self._on_exit(job, mpiexec))
         except OSError as error:
             # The job fails after the conductor's current step.
@@ -183,6 +196,7 @@ class RunningJobs:
         participants = () if active == everybody else active
         self._nodes.begin(job, self._context.origin_ns + at_ns, places, participants)
         if first:
+            self._context.history.begins(job, at_ns)
             self._context.progress(f"job {job} starts")
 
     def resize(self, job: int, placement: Placement) -> None:
@@ -196,7 +210,7 @@ class RunningJobs:
 
     def vacate(self, job: int) -> None:
         """Terminate a job's processes; it will be launched again."""
-        self.states[job] = JobState(vacated=True)
+        self.states[job] = JobState(requeued=self.states[job].requeued + 1)
         self._discard(job)
         self._context.progress(f"job {job} gives its processors back")
 
@@ -211,20 +225,41 @@ class RunningJobs:
 
     def dues_ns(self) -> Iterator[int]:
         """The times at which ``check`` or ``advance`` must be called, in CLOCK_MONOTONIC."""
-        yield from (state.give_up_ns for state in self.states.values() if state.give_up_ns is not None)
+        give_up_ns = (self.states[job].give_up_ns for job in self.open)
+        yield from (due_ns for due_ns in give_up_ns if due_ns is not None)
         yield from self._discards.dues_ns()
+        yield from self._background.dues_ns()
+        if self._launches_next:
+            yield 0
         due_ns = self.conductor.due_ns()
         if self._context.origin_ns is not None and due_ns is not None:
             yield self._context.origin_ns + due_ns
 
     def check(self, now_ns: int) -> None:
-        """Continue to end processes, check the launchers, and fail jobs whose patience has ended."""
+        """End processes, check launchers, fail jobs whose patience has ended, close those that are over."""
         self._discards.go_on(now_ns)
-        for job in self._launchers.look(now_ns, {job: state.mpiexec for job, state in self.states.items()}):
+        for job in self._background:
+            complete = not self.states[job].missing
+            if complete or job in self._taking_part:
+                self._background.fetch(job, now_ns, complete=complete)
+        for job in self._launchers.look(now_ns, {job: self.states[job].mpiexec for job in self.open}):
             self._orphaned(job)
-        for job, state in self.states.items():
+        for job in tuple(self.open):
+            state = self.states[job]
             if state.give_up_ns is not None and now_ns >= state.give_up_ns:
                 self._fail(job, state.failure)
+            if self.conductor.is_over(job):
+                self._close(job, state)
+
+    def _close(self, job: int, state: JobState) -> None:
+        """Forget a job that is over when its launcher and all discarded processes on this host have ended."""
+        if self._discards.concern(job) or not (state.mpiexec is None or state.exited):
+            return
+        state.mpiexec = None
+        self.open.remove(job)
+        self._taking_part.pop(job, None)
+        if self.conductor.crowded:  # children that a command has left may still use its files
+            self._context.directory.remove_job(job)
 
     def _orphaned(self, job: int) -> None:
         """Give up a job whose launcher waits for ranks that were killed before they came to an agent."""
@@ -234,13 +269,28 @@ class RunningJobs:
             self._give_up(job, "its launcher waits for processes that have ended", 0.0)
 
     def advance(self) -> None:
-        """Let the conductor decide about all that has come in, and what is due, once the run has begun."""
+        """Let the conductor decide about all that has come in, and what is due, once the run has begun.
+
+        Then it launches at most one job ahead of time, since messages have to wait meanwhile.
+        """
         due_ns, now_ns = self.conductor.due_ns(), self._context.now_ns()
         if self._context.origin_ns is not None and due_ns is not None and due_ns <= now_ns:
             self.conductor.advance(now_ns)
+        if self._launches_next:
+            self.conductor.launch_next()
+
+    @property
+    def _launches_next(self) -> bool:
+        """Whether to launch a job ahead of time now: one at a time, since low weights add up."""
+        return self.conductor.lags and not self._background
+
+    def arrived(self, job: int) -> ParallelJob:
+        """The job with its true arrival, which of one that follows another is not a fixed one."""
+        return replace(self._jobs[job], arrival_s=self.conductor.arrival_ns(job) / 1e9)
 
     def launched(self) -> bool:
-        return any(state.mpiexec and state.mpiexec.poll() is None for state in self.states.values())
+        launchers = (self.states[job].mpiexec for job in self.open)
+        return any(mpiexec and mpiexec.poll() is None for mpiexec in launchers)
 
     # Reports of agents and launchers.
 
@@ -257,7 +307,7 @@ class RunningJobs:
                     self.conductor.ready(job, self._context.now_ns())
             case protocol.RankRecord(record) if self._jobs[job].root and (not state.begun or FLAW in record):
                 self.conductor.leave(job)  # it has ended before its turn
-            case protocol.RankRecord() if state.vacated and not state.begun:
+            case protocol.RankRecord() if state.requeued and not state.begun:
                 pass  # it had just finished when it lost its processors
             case protocol.RankRecord(record) if rank in state.ranks or not state.begun:
                 own = state.ranks.index(rank) if state.begun else rank
@@ -276,7 +326,7 @@ class RunningJobs:
         context, over = self._context, self.conductor.is_over(job)
         workload, origin_ns = context.workload, context.origin_ns
         try:
-            state.records[rank] = result_of(workload, self._jobs[job], state, rank, record, origin_ns)
+            state.records[rank] = result_of(workload, self.arrived(job), state, rank, record, origin_ns)
         except ValueError as error:
             if not over:
                 state.failure = ""  # if the launcher has ended before, this is why
@@ -286,6 +336,9 @@ class RunningJobs:
             if state.give_up_ns is not None:  # the job was given up too soon
                 state.failure, state.give_up_ns = "", None
             self.conductor.leave(job)
+            self._tell_end(job, state)
+            if self.conductor.crowded:
+                self._nodes.send(protocol.Leave((job,)))
             context.progress(f"job {job} has finished")
 
     def lose(self, processors: tuple[int, ...], reason: str) -> None:
@@ -295,27 +348,33 @@ class RunningJobs:
         failed = [job for job in open_jobs if self.states[job].begun]
         for job in open_jobs:
             if job not in failed:
-                self.states[job] = JobState()
+                self.states[job] = JobState(requeued=self.states[job].requeued)
                 self._discard(job)
         self.conductor.lose(processors, failed)
         for job in failed:
             self._fail(job, reason)
 
     def _on_exit(self, job: int, mpiexec: Started) -> None:
-        state, directory = self.states[job], self._context.directory
+        state = self.states[job]
+        # What others read may be pipes, of which nothing must be missing for them.
+        logs = None if self._jobs[job].outputs else self._context.directory.logs_of(job)
         status = mpiexec.wait()
+        if mpiexec is state.mpiexec:
+            state.exited = True
+            state.status = status
+            self._background.forget(job)
         command = isinstance(self._jobs[job].program, Command)
-        if command:
-            state.output = launch.head(directory.log(f"job-{job}-out"))
+        if command and logs:
+            state.output = launch.head(logs.out)
         if mpiexec is not state.mpiexec or (self.conductor.is_over(job) and (state.failure or not status)):
             return
         if command and not status and not state.missing:
             # The program has ended by itself; the agents' reports may be under way.
             self._give_up(job, "its launcher has ended, but its ranks have not", REPORT_S)
             return
-        logs = (directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
         who = "it" if command and state.processes == 1 else "its launcher"  # which then ends as its rank did
-        reason = f"{state.failure}\n{who} {launch.failed(status, *logs)}".lstrip()
+        how = launch.failed(status, *((logs.err, logs.out) if logs else ()))
+        reason = f"{state.failure}\n{who} {how}".lstrip()
         if self._context.remote and not state.begun:
             self._give_up(job, reason, self._loss_s)
         else:
@@ -334,6 +393,15 @@ class RunningJobs:
         self._discard(job)
         self._context.progress(f"job {job} has failed: {reason.splitlines()[0]}")
         self.conductor.leave(job)
+        self._tell_end(job, state)
+
+    def _tell_end(self, job: int, state: JobState) -> None:
+        context, places = self._context, self.conductor.placements.get(job, ())
+        origin_ns = context.origin_ns or 0
+        result = job_result(self.arrived(job), state, places, origin_ns)
+        whole = replace(result, admitted_ns=self.conductor.admitted_ns.get(job))
+        ranks = [*rank_results(context.workload, state, places, origin_ns)]
+        context.history.ends(whole, ranks, context.now_ns())
 
     def _discard(self, job: int) -> None:
         """Terminate all processes of a job, on every node."""
@@ -342,3 +410,6 @@ class RunningJobs:
 
     def reap(self, timeout_s: float) -> None:
         launch.reap((state.mpiexec for state in self.states.values()), timeout_s)
+        for state in self.states.values():
+            if state.mpiexec is not None:
+                state.status = state.mpiexec.returncode

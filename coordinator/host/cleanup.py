@@ -8,6 +8,9 @@ in a container, we look at it through the run's processes; if it is gone, they n
 import os
 import re
 import shutil
+import socket
+import stat
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -114,6 +117,11 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
             times_s.append(min(starts) - FILE_TIMES_S)
     with step():
         did += [f"continued {_count(number)} of others"] if (number := processes.let_go(notes)) else []
+    pids = set[int]()
+    with step():
+        noted = filter(None, (identity.meant(note.get("process")) for note in notes))
+        pids |= {pid for pid, _ in noted}
+        pids |= {pid for pid, variables in processes.marked().items() if variables[processes.RUN] == run}
     with step():
         evidence = Evidence.of(notes, groups)
         ended, remaining = processes.end(processes.ending(run, spare=spare, evidence=evidence))
@@ -130,6 +138,8 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
             pid for pid, start in launcher_pids if (process := identity.stat(pid)) and process.start == start
         }
         did += [f"removed {path}" for since_s in times_s for path in remove_files(since_s, launchers)]
+    with step():
+        did += [f"removed {path}" for path in remove_sessions(pids - {*spare})]
     with step():
         there = directory.memory.exists()
         shutil.rmtree(directory.memory, ignore_errors=True)  # another release may be at it
@@ -185,6 +195,34 @@ def remove_files(since_s: float, spare: Collection[int] = ()) -> list[Path]:
         if time.monotonic() > deadline or inodes.isdisjoint(candidates.values()):
             break
         time.sleep(0.05)
+    return removed
+
+
+def remove_sessions(pids: Collection[int]) -> list[Path]:
+    """Remove the session directories of Open MPI 4's launchers that had these pids, and have ended.
+
+    A launcher that gets SIGKILL leaves its own. Only directories of this user count, and no links.
+    """
+    host = socket.gethostname()
+    # Other hosts may have the same directory for temporary files, and processes with these numbers.
+    folders = {
+        Path(tempfile.gettempdir()) / f"ompi.{name}.{os.getuid()}" for name in (host, host.split(".")[0])
+    }
+    removed = []
+    for path in (folder / f"pid.{pid}" for folder in folders for pid in pids):
+        launcher = identity.stat(int(path.suffix[1:]))
+        if launcher is not None and launcher.state not in "ZX":
+            continue
+        try:
+            ways = (path.parent.lstat(), path.lstat())
+        except FileNotFoundError:
+            continue
+        if all(stat.S_ISDIR(way.st_mode) and way.st_uid == os.getuid() for way in ways):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                removed.append(path)
+            with suppress(OSError):  # other launchers have theirs in it
+                path.parent.rmdir()
     return removed
 
 
@@ -251,6 +289,10 @@ class Discards:
             self._steps[job] = processes.ending(self._directory.run, job, grace_s=0, evidence=evidence)
             self._dues_ns[job] = now_ns
         self.go_on(now_ns)
+
+    def concern(self, job: int) -> bool:
+        """Whether processes of the job are still to end."""
+        return job in self._steps
 
     def then(self, job: int, do: Callable[[], None]) -> None:
         """Call ``do`` when all processes of the job have ended; new ones would be killed until then."""

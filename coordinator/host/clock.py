@@ -97,7 +97,8 @@ class Clock:
             anchors.append(sample)
         elif sample.trip_ns < anchors[-1].trip_ns:
             anchors[-1] = sample
-        first, last = anchors[0], anchors[-1]
+        first = anchors[0]
+        last = anchors[-1]
         moved_ns = last.offset_ns - first.offset_ns
         span_ns = last.at_ns - first.at_ns
         # A smaller change may be an error of the two exchanges.

@@ -93,8 +93,9 @@ def home() -> Path:
         try:
             runtime = tempfile.gettempdir()
         except FileNotFoundError as error:
-            remedy = "name a directory that you can write to"
-            raise InputError("TMPDIR", os.environ.get("TMPDIR"), str(error), remedy) from error
+            raise InputError(
+                "TMPDIR", os.environ.get("TMPDIR"), str(error), "name a directory that you can write to"
+            ) from error
     return Path(runtime) / f"lockstep-{os.getuid()}"
 
 
@@ -177,6 +178,9 @@ def as_input(parent: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        rule = f"cannot hold run directories: {error}"
-        remedy = "set XDG_RUNTIME_DIR or TMPDIR to a directory of your own"
-        raise InputError("XDG_RUNTIME_DIR", str(parent.parent), rule, remedy) from error
+        raise InputError(
+            "XDG_RUNTIME_DIR",
+            str(parent.parent),
+            f"cannot hold run directories: {error}",
+            "set XDG_RUNTIME_DIR or TMPDIR to a directory of your own",
+        ) from error

@@ -123,7 +123,8 @@ class OrphanedLauncher:
         """Whether process ``pid`` has been without a living child for too long; to be asked now and then."""
         living = (identity.stat(child) for child in children(pid))
         if any(child is not None and child.state not in "ZX" for child in living):
-            self._patience_ns, self._alone_ns = LOST_NS, None
+            self._patience_ns = LOST_NS
+            self._alone_ns = None
             return False
         if self._alone_ns is None:
             self._alone_ns = now_ns
@@ -277,6 +278,8 @@ class Launchers:
         if now_ns < self._due_ns:
             return []
         self._due_ns = now_ns + round(LOOK_S * 1e9)
+        living = {launcher.pid for launcher in launchers.values() if launcher}
+        self._orphaned = {pid: one for pid, one in self._orphaned.items() if pid in living}
         orphaned = []
         for job, launcher in launchers.items():
             if launcher is None:

@@ -56,7 +56,8 @@ class Alarm:
         os.close(self._fd)
 
 
-LEAD_UP_NS, LEAD_DOWN_NS = 8_000, 2_000
+LEAD_UP_NS = 8_000
+LEAD_DOWN_NS = 2_000
 MOST_LEAD_NS = 200_000
 """How much earlier ``Loop.wait_exactly`` sets its alarm: more after it was late, less after it was not."""
 

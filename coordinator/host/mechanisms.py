@@ -60,6 +60,9 @@ class Mechanism(ABC):
     def adopt(self, process: Process, job: int, rank: int) -> None:  # noqa: B027 - the same
         """Take over a process, which continues to run."""
 
+    def drop(self, process: Process) -> None:  # noqa: B027 - the same
+        """Forget a process that has ended, or is about to end."""
+
     @abstractmethod
     def hold(self, process: Process) -> None:
         """Prevent the process from running."""
@@ -99,7 +102,8 @@ def choose(name: str) -> tuple[str, str]:
     """The mechanism for ``name`` ("auto" or a mechanism), and the reason for it."""
     one_of("mechanism", name, ["auto", *_known])
     if name == "auto":
-        name, reason = "signals", "auto: signals need no privilege and work on every kernel that has pidfds"
+        name = "signals"
+        reason = "auto: signals need no privilege and work on every kernel that has pidfds"
     else:
         reason = "requested"
     if lacking := _known[name].unavailable():
@@ -172,7 +176,8 @@ class Freezer(Mechanism):
         assert base is not None
         self._parent = base / f"lockstep-{directory.run}"
         self._switches: dict[Process, int] = {}
-        self._groups: dict[Path, int] = {}
+        self._groups: dict[Process, Path] = {}
+        self._left = set[Path]()  # groups whose processes have been dropped
         directory.note(cgroup=str(self._parent))
         self._in_use = make_in_use(self._parent)
 
@@ -193,16 +198,28 @@ class Freezer(Mechanism):
         return "" if there else "this kernel has no cgroup.freeze, which needs Linux 5.2"
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
-        """Move it to its own group, which a job that starts again has already."""
+        """Move it to its own group, which may be there from an earlier start of the job."""
         group = self._parent / f"job-{job}-rank-{rank}"
-        if group not in self._groups:
-            group.mkdir()
-            # Kept open: writing to the open file is most of a switch, and opening it would double that.
-            self._groups[group] = os.open(group / "cgroup.freeze", os.O_WRONLY)
-        self._switches[process] = self._groups[group]
+        for former in [one for one, its in self._groups.items() if its == group]:
+            self.drop(former)
+        self._groups[process] = group
+        self._left.discard(group)
+        group.mkdir(exist_ok=True)
+        # Kept open: writing to the open file is most of a switch, and opening it would double that.
+        self._switches[process] = os.open(group / "cgroup.freeze", os.O_WRONLY)
         self.run(process)
         with suppress(ProcessLookupError):
             (group / "cgroup.procs").write_text(str(process.pid))
+
+    def drop(self, process: Process) -> None:
+        """Close the switch of its group; remove those groups of dropped processes that are empty by now."""
+        if process in self._switches:
+            os.close(self._switches.pop(process))
+            self._left.add(self._groups.pop(process))
+        for group in tuple(self._left):
+            with suppress(OSError):  # its process has not ended yet
+                group.rmdir()
+                self._left.remove(group)
 
     def hold(self, process: Process) -> None:
         os.pwrite(self._switches[process], b"1", 0)
@@ -256,9 +273,11 @@ def set_class(process: Process, local: str) -> None:
     if process.wait(0):
         return
     granted = levels()
-    policy, priority = (os.SCHED_OTHER, 0)
+    policy = os.SCHED_OTHER
+    priority = 0
     if local == "rr" and granted is not None:
-        policy, priority = os.SCHED_RR, granted.ranks
+        policy = os.SCHED_RR
+        priority = granted.ranks
     for thread in _threads(process):
         with suppress(ProcessLookupError):
             os.sched_setscheduler(thread, policy, os.sched_param(priority))
@@ -291,8 +310,9 @@ def check_local(local: str) -> None:
     """Check that a local scheduling class can be used here."""
     one_of("local", local, ["other", "rr"])
     if local == "rr" and not levels():
-        remedy = 'raise the limit, or choose local = "other"'
-        raise InputError("local", "rr", f"needs {Realtime.privilege}", remedy)
+        raise InputError(
+            "local", "rr", f"needs {Realtime.privilege}", 'raise the limit, or choose local = "other"'
+        )
 
 
 def cgroup_base(controller: str = "") -> Path | None:

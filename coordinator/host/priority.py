@@ -52,11 +52,11 @@ class _Attributes(ctypes.Structure):
 @cache
 def levels() -> Levels | None:
     """The priorities that the kernel grants this user; None if too few for realtime ranks."""
-    if _granted(WANTED.transport):
+    if granted((os.SCHED_FIFO, WANTED.transport)):
         return WANTED
     limit = _raise_limit()
     top = WANTED.transport if limit == resource.RLIM_INFINITY else min(WANTED.transport, limit)
-    if top < LEAST or not _granted(top):
+    if top < LEAST or not granted((os.SCHED_FIFO, top)):
         return None
     control = min(WANTED.control, top)
     return Levels(top, control, min(WANTED.ranks, control - 1))
@@ -69,37 +69,38 @@ def _raise_limit() -> int:
     return limit
 
 
-def _granted(priority: int) -> bool:
-    """Whether the kernel grants this priority, tried on a thread that ends at once."""
-    granted = []
+def granted(*policies: tuple[int, int]) -> bool:
+    """Whether the kernel grants a thread these policies with their priorities, one after the other."""
+    successes = []
 
     def attempt() -> None:
         with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-            granted.append(True)
+            for policy, level in policies:
+                os.sched_setscheduler(0, policy, os.sched_param(level))
+            successes.append(True)
 
     thread = threading.Thread(target=attempt)
     with suppress(RuntimeError):  # no thread can be started
         thread.start()
         thread.join()
-    return bool(granted)
+    return bool(successes)
 
 
 @contextmanager
 def prompt() -> Iterator[str]:
     """Give this thread a prompt priority, not its children, until exit; yields the priority in words."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
-    granted = levels()
-    if granted is None:
+    own = levels()
+    if own is None:
         yield f"a slice of {SLICE_NS // 1000} us" if _request_slice(SLICE_NS) else "no special priority"
         _request_slice(0)
         return
-    if granted != WANTED:
+    if own != WANTED:
         _raise_limit()  # as it was when the kernel granted this
     # Without reset-on-fork the ranks would inherit a priority above everything else.
-    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(granted.control))
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(own.control))
     try:
-        yield f"SCHED_FIFO at priority {granted.control}"
+        yield f"SCHED_FIFO at priority {own.control}"
     finally:
         policy, parameters = before
         try:

@@ -64,7 +64,8 @@ class Evidence:
         of_job = [one for one in self.known if job in (None, one.job)]
         pids = set(marked) | self._grouped(job)
         pids |= {one.pid for one in of_job if one.pid in table and table[one.pid].start == one.start}
-        children, sessions = defaultdict(list), defaultdict(list)
+        children = defaultdict(list)
+        sessions = defaultdict(list)
         for pid, process in table.items():
             children[process.parent].append(pid)
             sessions[process.session].append(pid)
@@ -210,7 +211,8 @@ def children(pid: int) -> Iterator[int]:
 
 def environment_of(pid: int) -> dict[str, str]:
     """The environment with which ``pid`` started, awaited up to BEGINNING_S; empty if unreadable."""
-    file, deadline = Path(f"/proc/{pid}/environ"), time.monotonic() + BEGINNING_S
+    file = Path(f"/proc/{pid}/environ")
+    deadline = time.monotonic() + BEGINNING_S
     try:
         data = file.read_bytes()
         while not data and (status := identity.stat(pid)):
@@ -438,23 +440,31 @@ def check_limits(processes: int = LEAST_PROCESSES) -> None:
         soft, hard = resource.getrlimit(limit)
         allowed = hard if limit == resource.RLIMIT_NOFILE else soft  # of descriptors we take all
         if resource.RLIM_INFINITY != allowed < least:
-            rule = f"a run needs at least {least // unit} {what}"
-            raise InputError(command, allowed // unit, rule, f"write {command} {least // unit} before it")
+            raise InputError(
+                command,
+                allowed // unit,
+                f"a run needs at least {least // unit} {what}",
+                f"write {command} {least // unit} before it",
+            )
     _check_startable(processes)
 
 
 @cache  # of its successes
 def _check_startable(processes: int) -> None:
     if (left := _startable(processes)) < processes:
-        rule = f"a run needs at least {processes}"
-        remedy = "raise ulimit -u, or pids.max of the control group"
-        raise InputError("processes and threads that may start", left, rule, remedy)
+        raise InputError(
+            "processes and threads that may start",
+            left,
+            f"a run needs at least {processes}",
+            "raise ulimit -u, or pids.max of the control group",
+        )
 
 
 def _startable(most: int) -> int:
     """How many processes and threads can start now, up to ``most``: limits of several kinds count them."""
     usual = threading.stack_size(LEAST_STACK)
-    over, started = threading.Event(), list[threading.Thread]()
+    over = threading.Event()
+    started = list[threading.Thread]()
     try:
         for _ in range(most):
             thread = threading.Thread(target=over.wait)

@@ -50,7 +50,8 @@ def _throttled(group: Path) -> Throttled:
 
 def unavailable(options: Options) -> str:
     """Why no group with the quota of these options can be made here; empty if one can: it tries."""
-    base, requested = quota_base(), options.quota_processors
+    base = quota_base()
+    requested = options.quota_processors
     if (most := min(quotas().values(), default=requested)) < requested:
         return f"this process has a quota itself, of {most:g} processors"
     if base is None:
@@ -89,7 +90,8 @@ def _of_run(directory: RunDirectory) -> Path:
 
 
 def _limit(group: Path, options: Options) -> None:
-    period_us, quota_us = round(options.quota_period_ms * 1e3), options.quota_ns // 1000
+    period_us = round(options.quota_period_ms * 1e3)
+    quota_us = options.quota_ns // 1000
     if (group / "cpu.max").exists():
         (group / "cpu.max").write_text(f"{quota_us} {period_us}")
     else:

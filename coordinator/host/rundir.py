@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.host import directories, identity
 from coordinator.host.directories import ReleasingShell, home, locked, remove_home
@@ -40,6 +40,13 @@ SOCKET_PATH_BYTES = 107  # the longest path of a UNIX socket (sun_path without i
 
 def this_host() -> str:
     return f"{socket.gethostname()} {identity.boot()}"
+
+
+class JobLogs(NamedTuple):
+    """The files with what a job's launcher prints."""
+
+    out: Path
+    err: Path
 
 
 class OtherHostError(OSError):
@@ -74,9 +81,12 @@ class RunDirectory:
         parent = home()
         directory = cls(parent / os.urandom(4).hex())
         if len(os.fsencode(directory.socket)) > SOCKET_PATH_BYTES:
-            rule = f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes"
-            remedy = "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path"
-            raise InputError("XDG_RUNTIME_DIR", str(parent.parent), rule, remedy)
+            raise InputError(
+                "XDG_RUNTIME_DIR",
+                str(parent.parent),
+                f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes",
+                "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
+            )
         with directory._cared_for(ours=True), directories.locked_home(), directories.as_input(parent):
             directory._make(time.time())
         return directory
@@ -157,6 +167,20 @@ class RunDirectory:
 
     def log(self, name: str) -> Path:
         return self.path / f"{name}.log"
+
+    def logs_of(self, job: int) -> JobLogs:
+        return JobLogs(self.log(f"job-{job}-out"), self.log(f"job-{job}-err"))
+
+    def remove_job(self, job: int) -> None:
+        """Remove the files of a job whose processes on this host have all ended."""
+        for log in self.logs_of(job):
+            log.unlink(missing_ok=True)
+        own = self.path.glob(f"*-{job}")  # records, and what its ranks make there
+        for path in (*own, self.temporary / str(job), self.memory / str(job)):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def records(self, job: int) -> Path:
         """The directory for the records of a job's ranks, which the preloaded library writes."""

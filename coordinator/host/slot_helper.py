@@ -53,8 +53,10 @@ class SlotHelper:
 
     def __init__(self) -> None:
         code = ctypes.CDLL(str(native.compiled(SOURCE, care=DirectoryGuardian)))
-        code.lockstep_helper.argtypes, code.lockstep_helper.restype = (ctypes.c_char_p,), ctypes.c_void_p
-        self._begin, self._run = code.lockstep_worker, code.lockstep_slots
+        code.lockstep_helper.argtypes = (ctypes.c_char_p,)
+        code.lockstep_helper.restype = ctypes.c_void_p
+        self._begin = code.lockstep_worker
+        self._run = code.lockstep_slots
         self._begin.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
         self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)
         self._helper = code.lockstep_helper(f" {' '.join(launcher_names.ALL)} ".encode())
@@ -94,11 +96,14 @@ class SlotHelper:
     ) -> tuple[list[SlotNote], int, int]:
         """Change slots until ``until_ns``, or less long; returns changes, the slot in force and its end."""
         cycle = self._cycle
-        cycle.current, cycle.end_ns = current, end_ns
+        cycle.current = current
+        cycle.end_ns = end_ns
         count = self._run(self._helper, ctypes.addressof(cycle), descriptor, until_ns)
         if cycle.error:
             raise OSError(cycle.error, os.strerror(cycle.error))
-        notes, slot, due_ns = [], current, end_ns
+        notes = []
+        slot = current
+        due_ns = end_ns
         for done_ns in zip(*(times[:count] for times in self._done_ns), strict=True):
             slot = (slot + 1) % len(self._lengths_ns)
             if times_ns := [time_ns for time_ns in done_ns if time_ns]:

@@ -36,7 +36,8 @@ def spread(own: Sequence[OwnRank], others: Sequence[Occupant]) -> dict[int, Mask
     even if all ranks choose among their processors as well as they can. It moves only if each of its busy
     threads finds a processor that is free then. It gets as many processors as before if so many are free.
     """
-    seats, alone = _Seats(), _Seats()
+    seats = _Seats()
+    alone = _Seats()
     for other in others:
         seats.place(other.mask, other.busy)
     occupied = Mask().union(*(other.mask for other in others if other.busy))

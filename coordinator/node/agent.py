@@ -71,7 +71,8 @@ class Agent:
         self._cores: tuple[int, ...] = ()
         self._over = False
         self._linger_s = 1.0
-        self._stopped, self._looks = Stopped(), 0
+        self._stopped = Stopped()
+        self._looks = 0
         self._unseen_ns = math.inf
 
     @property
@@ -105,7 +106,8 @@ class Agent:
         self._line.close(self._linger_s)
 
     def _settle(self) -> None:
-        path, name = Path(self._setup.directory), self._setup.mechanism
+        path = Path(self._setup.directory)
+        name = self._setup.mechanism
         self._directory = RunDirectory(path)  # to be released even if it cannot be adopted
         self._directory = RunDirectory.adopt(path)
         self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
@@ -115,7 +117,8 @@ class Agent:
         self._quota = QuotaGroup(self._directory, options) if options.quota_ns else None
         mechanism: Mechanism | None = mechanisms.known()[name](self._directory) if name else None
         pages = SectionPages(path)
-        remedy, activations = self._setup.options.remedy, None
+        remedy = self._setup.options.remedy
+        activations = None
         if mechanism is not None and remedy.kind == "defer":
             mechanism = DoNotPreempt(mechanism, pages, remedy)
         if mechanism is not None and remedy.kind == "activations":
@@ -152,10 +155,14 @@ class Agent:
         else:
             self._loop.wait(due_ns)
         self._switch()
+        self._hear()  # before we judge: we may have been held for longer than the driver
         if reason := self._contact.silence():
             self._forsaken(reason)
         elif self._contact.wants_beat(self._boundary_ns()):
             self._beat()
+            self._hear()  # after each message: descriptors are edge-triggered
+
+    def _hear(self) -> None:
         while lines := self._line.receive():
             for line in lines:
                 self._on_line(line)
@@ -201,7 +208,8 @@ class Agent:
         running = [peer for peer in peers if not self._switcher.holds(peer.job, peer.rank)]
         if running:
             peer = running[self._looks % len(running)]
-            name, pid = f"rank {peer.rank} of job {peer.job}", peer.process.pid
+            name = f"rank {peer.rank} of job {peer.job}"
+            pid = peer.process.pid
             relatives += [(name, pid), (f"the parent of {name}", launch.parent(pid))]
         for what, pid in relatives:
             if text := self._stopped.look(what, pid):
@@ -241,7 +249,8 @@ class Agent:
         with suppress(OSError):
             sys.stderr.write(f"{text}\n")
         self._tell(protocol.Failure(text, fatal=False))
-        self._over, self._linger_s = True, 0.1
+        self._over = True
+        self._linger_s = 0.1
 
     # The driver.
 
@@ -268,8 +277,8 @@ class Agent:
                 self._on_claim(cores)
             case protocol.Discard(job):
                 self._discard(job)
-            case protocol.Leave():
-                self._leave()
+            case protocol.Leave(jobs):
+                self._leave(jobs)
             case protocol.End():
                 self._tell_of_others()
                 self._over = True
@@ -278,9 +287,10 @@ class Agent:
         if root := self._roster.find(job, 0):
             self._roster.send(root, protocol.RankResize(cores if self._bound else (ANYWHERE,) * len(cores)))
 
-    def _leave(self) -> None:
+    def _leave(self, jobs: tuple[int, ...]) -> None:
         for peer in self._roster:
-            self._roster.send(peer, protocol.RankLeave())
+            if not jobs or peer.job in jobs:
+                self._roster.send(peer, protocol.RankLeave())
 
     def _discard(self, job: int) -> None:
         for peer in self._roster:
@@ -341,8 +351,9 @@ class Agent:
             unplaced = HOLD if peer.job in self._trees else FREE
             self._switcher.adopt(peer.job, peer.rank, peer.process, unplaced)
         except OSError as error:
-            text = f"cannot take over rank {peer.rank} of job {peer.job}: {error}"
-            self._tell(protocol.Failure(text, fatal=True))
+            self._tell(
+                protocol.Failure(f"cannot take over rank {peer.rank} of job {peer.job}: {error}", fatal=True)
+            )
 
     def said(self, peer: Peer, message: Any) -> None:
         """Pass on a rank's message, with times by the run's clock."""

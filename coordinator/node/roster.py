@@ -266,7 +266,8 @@ class Roster:
                 peer.ready = True
                 self._listener.said(peer, message)
             case protocol.RankBecoming() if registered and peer.begun and peer.program is None:
-                peer.program, peer.process.family = message, True
+                peer.program = message
+                peer.process.family = True
                 peer.time = CpuTime(peer.process.pid)
                 self._listener.said(peer, message)
             case protocol.RankParallelism() | protocol.RankTraffic() if (
@@ -286,7 +287,8 @@ class Roster:
             raise LineError(f"it is not rank {rank} of job {job}, or not the only one")
         if not 0 <= rank < RANKS:
             raise LineError(f"no job has a rank {rank}")
-        peer.job, peer.rank = job, rank
+        peer.job = job
+        peer.rank = rank
         self._peers[job, rank] = peer
         self._directory.note_process(peer.process.pid, job)
         self._listener.admitted(peer)

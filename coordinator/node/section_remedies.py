@@ -64,7 +64,9 @@ class SectionMechanism(Mechanism):
     def __init__(
         self, mechanism: Mechanism, pages: SectionPages, pause: Callable[[float], None] = time.sleep
     ) -> None:
-        self._mechanism, self._pages, self._pause = mechanism, pages, pause
+        self._mechanism = mechanism
+        self._pages = pages
+        self._pause = pause
         self._names: dict[Process, tuple[int, int]] = {}
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
@@ -73,6 +75,11 @@ class SectionMechanism(Mechanism):
         self._names[process] = job, rank
         self._pages.forget(job)
         self._mechanism.adopt(process, job, rank)
+
+    def drop(self, process: Process) -> None:
+        if process in self._names:
+            self._forget(process)
+        self._mechanism.drop(process)
 
     def _forget(self, process: Process) -> None:
         del self._names[process]
@@ -104,7 +111,8 @@ class DoNotPreempt(SectionMechanism):
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(mechanism, pages, pause)
-        self._times, self._pause_s = remedy.deferrals, remedy.deferral_us / 1e6
+        self._times = remedy.deferrals
+        self._pause_s = remedy.deferral_us / 1e6
 
     def hold(self, process: Process) -> None:
         """Hold the process when it is outside of critical sections, or after the last time."""

@@ -67,7 +67,8 @@ class Switcher:
         self._mechanism = mechanism
         self._clock = clock
         self._helper = helper
-        self._announce, self._after_change = announce, after_change
+        self._announce = announce
+        self._after_change = after_change
         self._ranks: dict[tuple[int, int], _Rank] = {}
         self._table: Table | None = None
         self._cycle: Cycle | None = None
@@ -89,8 +90,10 @@ class Switcher:
         self.forget()
 
     def drop(self, job: int, rank: int) -> None:
-        self._ranks.pop((job, rank), None)
+        dropped = self._ranks.pop((job, rank), None)
         self.forget()
+        if dropped is not None and self._mechanism is not None:
+            self._mechanism.drop(dropped.process)
 
     def forget(self) -> None:
         """Work out again how processes change: some have come, gone, or become families."""
@@ -102,7 +105,8 @@ class Switcher:
 
     def publish(self, table: Table) -> None:
         """Carry the table out from its ``from_ns`` on, in place of tables that begin then or later."""
-        self._coming = [other for other in self._coming if other.from_ns < table.from_ns] + [table]
+        if self._mechanism is not None:  # else no table changes anything
+            self._coming = [other for other in self._coming if other.from_ns < table.from_ns] + [table]
 
     def due_ns(self) -> int | None:
         """When ``switch`` must be called next; None if only a new table can change something."""
@@ -175,7 +179,8 @@ class Switcher:
     def _load(self, helper: SlotHelper) -> list[list[tuple[_Rank, int]]]:
         """Give the helper the table in force; returns all states in each slot, nothing if it is refused."""
         assert self._table is not None and self._mechanism is not None
-        table, ranks = self._table, tuple(self._ranks.values())
+        table = self._table
+        ranks = tuple(self._ranks.values())
         lengths_ns = [length for length in table.lengths_ns if length is not None]
         endless = not table.cyclic or len(lengths_ns) < len(table.lengths_ns)
         if endless or len(lengths_ns) * len(ranks) > MOST_LOADED:

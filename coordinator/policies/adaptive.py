@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from coordinator.policies import allocation, partitions
+from coordinator.policies import allocation, partitions, predictions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, ExecutionTime, Job, Reason, View
 from workloads.parameters import Bounds
@@ -39,6 +39,10 @@ class RunToCompletion(Policy):
     def backfilling(self) -> int:
         """A kind of backfilling."""
         return allocation.NONE
+
+    def estimating(self) -> int:
+        """A kind of estimates."""
+        return predictions.USER
 
     def line(self, view: View, jobs: list[Job]) -> list[Job]:
         """Waiting jobs, which come in order of arrival, in the order in which they start."""

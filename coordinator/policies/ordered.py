@@ -1,15 +1,14 @@
-"""Queues of rigid jobs in various orders, with or without backfilling, and their inner steps.
-
-The simulator compiles these leaf functions over arrays, too.
-"""
+"""Queues of rigid jobs in various orders, with or without backfilling."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from coordinator.policies import allocation, partitions
+from coordinator.policies import allocation, partitions, predictions
 from coordinator.policies.adaptive import RunToCompletion
+from coordinator.policies.backfilling import backfill, earliest, occupy, reservation
+from coordinator.policies.predictions import ESTIMATES, LastTwo, estimate_ns
 from coordinator.policies.registry import register
 from coordinator.view import Decision, Job, Reason, View
 from workloads.parameters import OneOf
@@ -70,103 +69,19 @@ def score(kind: int, submit_s: float, wait_s: float, request_s: float, processor
     return value
 
 
-def reservation(now_ns: int, spare: int, ends_ns: Any, held: Any) -> tuple[int, int]:
-    """The shadow time and the number of extra processors of a job that needs more than are free.
-
-    ``spare`` is the number of free processors less those that the job needs, so it is below 0. The shadow
-    time is the earliest time at which, by the estimates, enough processors are free. Extra processors are
-    those that are free then and that the job does not need. ``ends_ns`` are the estimated ends of the running
-    jobs in ascending order, ``held`` their numbers of processors; an end in the past counts as now.
-    Source: Mu'alem and Feitelson 2001.
-    """
-    shadow_ns = now_ns
-    passed = 0
-    # Processors of other jobs that end at the shadow time are left over, too.
-    while passed < len(ends_ns) and (spare < 0 or ends_ns[passed] <= shadow_ns):
-        shadow_ns = max(shadow_ns, ends_ns[passed])
-        spare += held[passed]
-        passed += 1
-    return shadow_ns, spare
-
-
-def backfill(
-    now_ns: int, free: int, reserved: tuple[int, int], line: Any, sizes: Any, estimates_ns: Any, starts: Any
-) -> int:
-    """Choose jobs of ``line`` that start now; return their number, and their places in ``starts``.
-
-    They wait behind a job that has not enough processors, and for which the shadow time and the extra
-    processors are ``reserved``. A job that fits now starts if, by the estimates, it ends by the shadow time,
-    or if it needs only extra processors.
-    Source: Lifka 1995, "The ANL/IBM SP scheduling system"; Mu'alem and Feitelson 2001.
-    """
-    shadow_ns, spare = reserved
-    count = 0
-    place = 0
-    while place < len(line) and free > 0:
-        job = line[place]
-        size = sizes[job]
-        if size <= free:
-            in_time = now_ns + estimates_ns[job] <= shadow_ns
-            if in_time or size <= spare:
-                free -= size
-                if not in_time:
-                    spare -= size
-                starts[count] = place
-                count += 1
-        place += 1
-    return count
-
-
-def earliest(size: int, length_ns: int, begins_ns: Any, free: Any, steps: int) -> int:
-    """The first of the ``steps`` from which on ``size`` processors are free for ``length_ns``.
-
-    From ``begins_ns[i]`` to ``begins_ns[i + 1]`` ``free[i]`` processors are free; after the last all are.
-    """
-    first = 0
-    place = 0
-    while place < steps and (first == place or begins_ns[place] - begins_ns[first] < length_ns):
-        if free[place] < size:
-            first = place + 1
-        place += 1
-    return first
-
-
-def occupy(size: int, begin_ns: int, end_ns: int, begins_ns: Any, free: Any, steps: int) -> int:
-    """Take ``size`` processors from ``begin_ns`` to ``end_ns`` out of the free ones of ``earliest``.
-
-    Both arrays are modified in place, and have room for two more steps. Returns how many there are.
-    """
-    for boundary_ns in (begin_ns, end_ns):
-        place = steps
-        while place > 0 and begins_ns[place - 1] >= boundary_ns:
-            place -= 1
-        if place == steps or begins_ns[place] > boundary_ns:
-            for i in range(steps, place, -1):
-                begins_ns[i] = begins_ns[i - 1]
-                free[i] = free[i - 1]
-            begins_ns[place] = boundary_ns
-            free[place] = free[place - 1]
-            steps += 1
-    for i in range(steps):
-        if begin_ns <= begins_ns[i] < end_ns:
-            free[i] -= size
-    return steps
-
-
-FOREVER_NS = 2**61
-"""The estimate for a job without one."""
-
-
-def _estimate_ns(job: Job) -> int:
-    return max(1, round(job.estimate.on(job.processes) * 1e9)) if job.estimate else FOREVER_NS
-
-
 @dataclass(frozen=True)
 class Promises:
-    """By the estimates: when running jobs end, and when waiting ones start at the latest."""
+    """What a decision leaves to the next one.
 
-    ends_ns: Mapping[int, int] = field(default_factory=dict)
+    Attributes:
+        begins_ns: when the jobs that run have started.
+        starts_ns: when those that wait start at the latest, by the estimates; of conservative backfilling.
+        last_two: what is known of users' run times, if predictions come from them.
+    """
+
+    begins_ns: Mapping[int, int] = field(default_factory=dict)
     starts_ns: Mapping[int, int] = field(default_factory=dict)
+    last_two: LastTwo = field(default_factory=LastTwo)
 
 
 class RigidQueue(RunToCompletion):
@@ -184,7 +99,7 @@ class RigidQueue(RunToCompletion):
                 kind,
                 job.arrival_ns / 1e9,
                 (view.now_ns - job.arrival_ns) / 1e9,
-                _estimate_ns(job) / 1e9,
+                estimate_ns(job) / 1e9,
                 job.processes,
             )
             for job in jobs
@@ -194,89 +109,85 @@ class RigidQueue(RunToCompletion):
     def decide(self, view: View, reason: Reason) -> Decision:
         """Start jobs in order, and those that backfilling lets pass."""
         kind = self.backfilling()
+        before = view.state or Promises()
         if kind == allocation.NONE:
-            return partitions.for_good(view, self.begun(view))
-        promises = view.state or Promises()
+            return _decided(view, before, self.begun(view))
         return (
-            self._conservative(view, promises)
-            if kind == allocation.CONSERVATIVE
-            else self._easy(view, promises)
+            self._conservative(view, before) if kind == allocation.CONSERVATIVE else self._easy(view, before)
         )
 
     def _easy(self, view: View, before: Promises) -> Decision:
         """Start jobs that fit, reserve for the first that does not, backfill."""
         placements = self.begun(view)
-        ends_ns = _ends_ns(view, before)
         free = partitions.free(view, placements)
         jobs = self.line(view, partitions.waiting(view, placements))
         if free and jobs:
+            ends_ns = _ends_ns(view, before)
             running = sorted((ends_ns[number], len(place)) for number, place in placements.items())
             spare = len(free) - jobs[0].processes
             soonest_ns = [end_ns for end_ns, _ in running]
             reserved = reservation(view.now_ns, spare, soonest_ns, [held for _, held in running])
             sizes = [job.processes for job in jobs]
-            estimates_ns = [ends_ns[job.number] - view.now_ns for job in jobs]
+            estimates_ns = [estimate_ns(job) for job in jobs]
             starts = [0] * len(jobs)
             behind = range(1, len(jobs))
             count = backfill(view.now_ns, len(free), reserved, behind, sizes, estimates_ns, starts)
             for place in starts[:count]:
                 free = _start(jobs[behind[place]], placements, free)
-        return partitions.for_good(
-            view, placements, Promises({number: ends_ns[number] for number in placements})
-        )
+        return _decided(view, before, placements)
 
     def _conservative(self, view: View, before: Promises) -> Decision:
         """Give each job, in order, the earliest start that delays no other's reservation; start those of now.
 
         Source: Feitelson and Weil 1998; Mu'alem and Feitelson 2001, section 2.
         """
+        now_ns = view.now_ns
         placements = partitions.still_running(view)
         ends_ns = _ends_ns(view, before)
         free = partitions.free(view, placements)
         jobs = self.line(view, partitions.waiting(view, placements))
-        room = 2 * (len(placements) + 2 * len(jobs)) + 1
-        begins_ns, level = (
-            [view.now_ns] + [0] * room,
-            [len(free) + sum(map(len, placements.values()))] + [0] * room,
-        )
+        room = 2 * (len(placements) + 3 * len(jobs)) + 1
+        begins_ns = [now_ns] + [0] * room
+        level = [len(free) + sum(map(len, placements.values()))] + [0] * room
         steps = 1
         for number, place in placements.items():
-            end_ns = max(ends_ns[number], view.now_ns + 1)  # it still has its processors
-            steps = occupy(len(place), view.now_ns, end_ns, begins_ns, level, steps)
-        length_ns = {job.number: ends_ns[job.number] - view.now_ns for job in jobs}
-        starts_ns = {
-            job.number: max(view.now_ns, before.starts_ns[job.number])
+            end_ns = max(ends_ns[number], now_ns + 1)  # it still has its processors
+            steps = occupy(len(place), now_ns, end_ns, begins_ns, level, steps)
+        starts_ns = {number: max(now_ns, start_ns) for number, start_ns in before.starts_ns.items()}
+        reserved = {
+            job.number: (starts_ns[job.number], starts_ns[job.number] + estimate_ns(job))
             for job in jobs
-            if job.number in before.starts_ns
+            if job.number in starts_ns
         }
         for job in jobs:
-            if (start_ns := starts_ns.get(job.number)) is not None:
-                end_ns = start_ns + length_ns[job.number]
-                steps = occupy(job.processes, start_ns, end_ns, begins_ns, level, steps)
+            if job.number in reserved:
+                steps = occupy(job.processes, *reserved[job.number], begins_ns, level, steps)
         for job in jobs:
-            number, size = job.number, job.processes
-            if number in starts_ns:
-                end_ns = starts_ns[number] + length_ns[number]
-                steps = occupy(-size, starts_ns[number], end_ns, begins_ns, level, steps)
-            start_ns = begins_ns[earliest(size, length_ns[number], begins_ns, level, steps)]
-            starts_ns[number] = start_ns
-            steps = occupy(size, start_ns, start_ns + length_ns[number], begins_ns, level, steps)
+            size, length_ns = job.processes, estimate_ns(job)
+            own_ns = reserved.get(job.number, (now_ns, now_ns))
+            start_ns = begins_ns[earliest(size, length_ns, own_ns, begins_ns, level, steps)]
+            if own_ns != (start_ns, start_ns + length_ns):
+                if job.number in reserved:
+                    steps = occupy(-size, *own_ns, begins_ns, level, steps)
+                steps = occupy(size, start_ns, start_ns + length_ns, begins_ns, level, steps)
+            starts_ns[job.number] = start_ns
         for job in jobs:
-            if starts_ns[job.number] == view.now_ns and job.processes <= len(free):
-                del starts_ns[job.number]
+            if starts_ns[job.number] == now_ns and job.processes <= len(free):
                 free = _start(job, placements, free)
-        ends_ns = {number: ends_ns[number] for number in placements}
-        return partitions.for_good(view, placements, Promises(ends_ns, starts_ns))
+        waiting = partitions.waiting(view, placements)
+        kept = {job.number: starts_ns[job.number] for job in waiting}
+        return _decided(view, replace(before, starts_ns=kept), placements)
+
+
+def _decided(view: View, promises: Promises, placements: partitions.Placements) -> Decision:
+    """The decision that these jobs run, of which those that have not run before start now."""
+    begins_ns = {number: promises.begins_ns.get(number, view.now_ns) for number in placements}
+    return partitions.for_good(view, placements, replace(promises, begins_ns=begins_ns))
 
 
 def _ends_ns(view: View, before: Promises) -> dict[int, int]:
     """When each job ends by its estimate; one that waits, if it starts now."""
-    return {
-        job.number: before.ends_ns[job.number]
-        if job.number in before.ends_ns
-        else view.now_ns + _estimate_ns(job)
-        for job in view.jobs
-    }
+    return {job.number: before.begins_ns.get(job.number, view.now_ns) + estimate_ns(job) for job in view.jobs}
 
 
 def _start(job: Job, placements: partitions.Placements, free: list[int]) -> list[int]:
@@ -314,11 +225,17 @@ class Ordered(RigidQueue):
             or longest estimate, "smallest" or "largest" that with fewest or most processors, "expansion" that
             with the largest (wait + estimate) / estimate; "wfp3", "unicep" and "f1" to "f4" are formulas.
         backfill: "easy" keeps the earliest start of the first job, "conservative" that of each job.
+        estimate: what both go by: "user" the user's estimate, "perfect" the true execution time, "last-two"
+            the mean of the user's last two run times, at most the estimate.
     """
 
     order: Annotated[str, OneOf(tuple(QUEUES))] = "fcfs"
     backfill: Annotated[str, OneOf(tuple(BACKFILLS))] = "none"
-    source = "Mu'alem and Feitelson 2001; Tang et al. 2009; Carastan-Santos and de Camargo 2017"
+    estimate: Annotated[str, OneOf(tuple(ESTIMATES))] = "user"
+    source = (
+        "Mu'alem and Feitelson 2001; Tang et al. 2009; Carastan-Santos and de Camargo 2017; "
+        "Tsafrir, Etsion and Feitelson 2007"
+    )
 
     def queue_order(self) -> allocation.Order:
         """By the parameter ``order``."""
@@ -327,3 +244,22 @@ class Ordered(RigidQueue):
     def backfilling(self) -> int:
         """By the parameter ``backfill``."""
         return BACKFILLS[self.backfill]
+
+    def estimating(self) -> int:
+        """By the parameter ``estimate``."""
+        return ESTIMATES[self.estimate]
+
+    def decide(self, view: View, reason: Reason) -> Decision:
+        """By the parameter ``estimate``; while jobs wait, it is also asked when a prediction is over."""
+        if self.estimate == "user":
+            return super().decide(view, reason)
+        if self.estimate == "perfect":
+            return super().decide(predictions.perfect(view), reason)
+        before = view.state or Promises()
+        last_two = before.last_two.at(view, before.begins_ns)
+        decision = super().decide(last_two.seen(view), reason)
+        state = replace(decision.state, last_two=last_two)
+        over_ns = None
+        if self.backfilling() != allocation.NONE and len(decision.placements) < len(view.jobs):
+            over_ns = last_two.next_correction_ns(view, state.begins_ns)
+        return replace(decision, state=state, timer_ns=over_ns and over_ns - view.now_ns)

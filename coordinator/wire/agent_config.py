@@ -52,8 +52,9 @@ class Setup:
         try:
             setup: Setup = SETUP.decode(text)
         except LineError as error:
-            rule = f"this is not an agent's set-up of version {protocol.AGENTS_VERSION}: {error}"
-            raise LineError(rule) from error
+            raise LineError(
+                f"this is not an agent's set-up of version {protocol.AGENTS_VERSION}: {error}"
+            ) from error
         return setup
 
     def write(self, path: Path) -> None:
@@ -66,7 +67,8 @@ SETUP = LineFormat(by_name(Setup), protocol.AGENTS_VERSION)
 
 def find_own(rank: str) -> Setup:
     """The set-up of this node, one of a launch of several that gives each its number in variable ``rank``."""
-    number, pmi = int(os.environ[rank]), os.environ.get("PMI_FD")
+    number = int(os.environ[rank])
+    pmi = os.environ.get("PMI_FD")
     line = b"" if pmi and number else _given()
     setup = Setup.decode(_shared(int(pmi), line) if pmi else line)
     return replace(setup, keys=setup.keys.of(setup.number + number))
@@ -102,8 +104,12 @@ def find(path: Path | None = None) -> Setup:
     """The set-up in the file ``path``, or else on the first line of standard input, which is then closed."""
     if path is None:
         if not (line := _given()):
-            rule = "an agent needs the set-up that its driver made, here or on standard input"
-            raise InputError("FILE", None, rule, "name the file that a driver wrote for this node")
+            raise InputError(
+                "FILE",
+                None,
+                "an agent needs the set-up that its driver made, here or on standard input",
+                "name the file that a driver wrote for this node",
+            )
         return Setup.decode(line)
     try:
         status = path.stat()

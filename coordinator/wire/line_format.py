@@ -111,7 +111,8 @@ class LineFormat:
         raise LineError(f"{where} is {reprlib.repr(value)}")
 
     def _array(self, value: list[Any], hint: Any, where: str) -> Any:
-        origin, kinds = typing.get_origin(hint), typing.get_args(hint)
+        origin = typing.get_origin(hint)
+        kinds = typing.get_args(hint)
         if kinds[1:] == (...,):
             kinds = kinds[:1] * len(value)
         if origin is not tuple or len(kinds) != len(value):
@@ -178,7 +179,8 @@ class Frames:
     """How to write and read the messages of one connection: ``framed`` classes by their bytes, or lines."""
 
     def __init__(self, lines: LineFormat, version: int, framed: Mapping[bytes, type[Framed]]) -> None:
-        self._lines, self._version = lines, version
+        self._lines = lines
+        self._version = version
         self._classes = {name + bytes([version]): each for name, each in framed.items()}
         self._names = {each: name for name, each in framed.items()}
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coordinator.decide.session import Plan  # with all policies
 
 VERSION = agent_line.VERSION  # version of the messages between agents and ranks
-AGENTS_VERSION = 6  # version of the messages between driver and agents
+AGENTS_VERSION = 7  # version of the messages between driver and agents
 RANKS = 1 << 24  # every job has fewer
 MOST_SWITCHES = 1 << 16  # a report has fewer
 FLAW = "flaw"  # the only key of an invalid record; its value says why it is invalid
@@ -55,10 +55,12 @@ class Table(Framed):
         The run began at ``origin_ns`` of its clock. ``nodes`` has the processors of each node, ``active`` the
         launched ranks of each job, in its order. Equal slots at equal times differ in ``from_ns`` only.
         """
-        slots, start_ns = plan.decision.slots, plan.start_ns
+        slots = plan.decision.slots
+        start_ns = plan.start_ns
         if plan.cycle.cyclic and plan.cycle.total_ns:  # from the slot that would have been in force at 0
             first, elapsed_ns = plan.cycle.position(0)
-            slots, start_ns = slots[first:] + slots[:first], -elapsed_ns
+            slots = slots[first:] + slots[:first]
+            start_ns = -elapsed_ns
         elif plan.cycle.lengths_ns == (None,):
             start_ns = 0
         places: list[list[tuple[int, int, int]]] = [[] for _ in nodes]
@@ -189,7 +191,9 @@ class Echo(Framed):
 
 @dataclass(frozen=True)
 class Leave:
-    """The workload is over: ranks finalize and exit."""
+    """These jobs are over, or the whole workload if none is named: their ranks finalize and exit."""
+
+    jobs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ BACKLOG = 1024  # connections that may wait to be accepted
 
 LOOPBACK = "127.0.0.1"
 
-_SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
+_SO_ATTACH_FILTER = 26
+_SO_DETACH_FILTER = 27
 _DROP_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0)
 """A program of the classic packet filter: return 0, the number of bytes to let through."""
 
@@ -80,7 +81,8 @@ def address_towards(host: str) -> str:
     """The address of our interface towards ``host``; LOOPBACK if ``host`` is this host."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))  # sends nothing
-        ours, its = probe.getsockname()[0], probe.getpeername()[0]
+        ours = probe.getsockname()[0]
+        its = probe.getpeername()[0]
         return LOOPBACK if ours == its or its.startswith("127.") else str(ours)
 
 
@@ -264,8 +266,9 @@ def endpoints_for(hosts: Iterable[str]) -> tuple[str, ...]:
         try:
             endpoints.append(f"{TCP}{address_towards(host)}:0")
         except OSError as error:
-            rule = f"cannot be reached: {error}"
-            raise InputError("hosts", host, rule, "name hosts as ssh knows them") from error
+            raise InputError(
+                "hosts", host, f"cannot be reached: {error}", "name hosts as ssh knows them"
+            ) from error
     return tuple(dict.fromkeys(endpoints))
 
 
