@@ -39,7 +39,8 @@ def expand(text: str) -> list[str]:
 
 def _ranges(text: str) -> tuple[list[range], list[int]]:
     """The ranges of numbers in "01-03,07", and for each the digits that its numbers have at least."""
-    ranges, widths = [], []
+    ranges = []
+    widths = []
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 PATIENCE_S = 60
-FOREIGN = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_")
+FOREIGN = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_")
 KEPT = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS", "SBATCH_CLUSTERS")
 """Variables that commands need: they name the cluster and the user."""
 
@@ -52,14 +52,17 @@ def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def answer(*argv: str) -> Reply:
-    """The reply of one of Slurm's commands; if it takes PATIENCE_S or we are interrupted, it is killed."""
+def answer(*argv: str, **variables: str) -> Reply:
+    """The reply of one of Slurm's commands; if it takes PATIENCE_S or we are interrupted, it is killed.
+
+    ``variables`` are set for it.
+    """
     try:
         # Files, not pipes: a child that a site's wrapper leaves behind would keep a pipe open.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(
                 argv,
-                env=cleaned(os.environ),
+                env=cleaned(os.environ) | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -90,8 +93,8 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
         raise
 
 
-def ask(*argv: str) -> str:
-    reply = answer(*argv)
+def ask(*argv: str, **variables: str) -> str:
+    reply = answer(*argv, **variables)
     if reply.failure:
         raise SlurmError(reply.failure)
     return reply.out

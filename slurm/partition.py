@@ -1,9 +1,10 @@
-"""Limits of jobs: how long one may run, how many tasks an array may have."""
+"""Limits of jobs: how long one may run, its processors, how many tasks an array may have."""
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from slurm.command import ask
+from slurm.command import SlurmError, ask
 
 NONE = ("-1", "INFINITE", "UNLIMITED")
 _CLOCK = re.compile(r"(?:([0-9]{1,9}):)??([0-9]{1,9})(?::([0-9]{1,9}))?")
@@ -28,6 +29,33 @@ def most_tasks(place: Sequence[str] = ()) -> int | None:
     """The largest number of a task in a job array; None if the configuration does not tell it."""
     size = setting("MaxArraySize", ask("scontrol", *place, "show", "config"))
     return max(int(size) - 1, 0) if re.fullmatch("[0-9]{1,9}", size) else None
+
+
+class Partition(NamedTuple):
+    """A partition, and how many of its processors are up, idle or not."""
+
+    name: str
+    processors: int
+
+
+_SIZE = re.compile(r"([^|\s*]+)(\*?)\|([0-9]+)/([0-9]+)/[0-9]+/[0-9]+ *")
+"""A line of sinfo: a partition, a star if it is the default one, and its processors in use and idle."""
+
+
+def partition(name: str | None = None, place: Sequence[str] = ()) -> Partition:
+    """The partition of a name, the largest of several between commas, or the default one.
+
+    Raises:
+        SlurmError: if there is none.
+    """
+    lines = ask("sinfo", *place, "-h", "--noconvert", "-o", "%P|%C").splitlines()
+    rows = [row for row in map(_SIZE.fullmatch, lines) if row]
+    ours = [row for row in rows if (row[1] in name.split(",") if name else row[2])]
+    if not ours:
+        found = ", ".join(dict.fromkeys(row[1] for row in rows)) or "none"
+        wanted = f"partition {name!r}" if name else "default partition"
+        raise SlurmError(f"there is no {wanted} (its partitions: {found})")
+    return max((Partition(row[1], int(row[3]) + int(row[4])) for row in ours), key=lambda one: one.processors)
 
 
 def setting(name: str, text: str) -> str:
