@@ -53,7 +53,8 @@ def refusal() -> str:
 
 def _found() -> tuple[Path, str]:
     """The directory, and why it is a temporary one; empty if it is not."""
-    name, whys = f"kernels-{digest()[:24]}", list[str]()
+    name = f"kernels-{digest()[:24]}"
+    whys = list[str]()
     for base, ours in _bases():
         try:
             path = private((private(base) if ours else base) / name)

@@ -66,8 +66,12 @@ def in_ns(times_s: Floats) -> Integers:
     """
     last_s = float(np.max(times_s, initial=0.0))
     if not last_s * WHOLE_NS < NEVER_NS:
-        rule = f"its jobs must arrive within {NEVER_NS / WHOLE_NS:.3g} s, and one comes after that"
-        raise InputError("model", last_s, rule, "write shorter means, fewer jobs or a greater load")
+        raise InputError(
+            "model",
+            last_s,
+            f"its jobs must arrive within {NEVER_NS / WHOLE_NS:.3g} s, and one comes after that",
+            "write shorter means, fewer jobs or a greater load",
+        )
     return np.rint(times_s * WHOLE_NS).astype(np.int64)
 
 

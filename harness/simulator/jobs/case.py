@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coordinator.policies import allocation
+from coordinator.policies import allocation, predictions
 from harness.simulator.jobs.execution import Arrivals
 from harness.simulator.jobs.model import Columns, Floats, Integers, Times
 
@@ -26,14 +26,17 @@ class Scheme(NamedTuple):
     rigid: bool = False
     """Whether jobs get all processors that they ask for."""
     backfilling: int = allocation.NONE
+    estimate: int = predictions.USER
+    """Whose estimates they go by."""
     direction: int = 0
     """With a queue for each block size, the next larger (1) or smaller size (-1) is next; 0: one queue."""
 
 
-COUNTS = ("time_ns", "free", "total", "running", "unfinished", "first", "last", "current")
+COUNTS = ("time_ns", "free", "total", "running", "unfinished", "first", "last", "current", "steps", "settled")
 """What a simulation has come to: the time, the number of free processors, the weight of all jobs present, how
 many run, how many of the watched ones have not ended, the places in the queue of the first job and behind the
-last one, and which of the queues for blocks is served."""
+last one, which of the queues for blocks is served, how many steps a plan has, and whether no job of it could
+start earlier."""
 NOW = np.dtype([(name, np.int64) for name in COUNTS], align=True)
 
 
@@ -41,10 +44,33 @@ class Expected(NamedTuple):
     """The running jobs in ascending order of the ends that users estimate, for backfilling; P + 1 entries."""
 
     estimates_ns: Integers
-    """(n,) of each job; empty if neither backfilling nor the order of the queue uses them."""
+    """(n,) of each job, or predictions; empty if neither backfilling nor the order of the queue uses them."""
     ends_ns: Integers
     held: Integers
     owner: Integers
+
+
+class History(NamedTuple):
+    """What predictions come from (:class:`coordinator.policies.predictions.LastTwo`); empty without them."""
+
+    estimates_ns: Integers
+    """(n,) the users' estimates."""
+    user: Integers
+    """(n,) whose each job is, from 0; -1 if that is unknown."""
+    last_ns: Integers
+    """(users,) the last run time of each, -1 if there is none."""
+    before_ns: Integers
+    """(users,) the one before."""
+
+
+class Reservations(NamedTuple):
+    """The free processors as jobs have them reserved, for conservative backfilling; empty without it."""
+
+    begins_ns: Integers
+    """The steps, see :func:`coordinator.policies.backfilling.earliest`."""
+    free: Integers
+    starts_ns: Integers
+    """(n,) when each job starts at the latest, NEVER_NS before it arrives."""
 
 
 class Blocks(NamedTuple):
@@ -99,6 +125,8 @@ class Case(NamedTuple):
     """(P + 1,) a heap with ``ending``: when the running jobs end; of malleable jobs, those that end next."""
     ending: Integers
     expected: Expected
+    history: History
+    reservations: Reservations
     blocks: Blocks
     shares: Shares
     times: Times

@@ -5,10 +5,10 @@ time sharing. A job progresses while all its processes run. The time between two
 nothing, however often a cyclic table repeats.
 """
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain
+from itertools import accumulate
 
 import numpy as np
 
@@ -19,11 +19,10 @@ from coordinator.policies import Policy
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.policies.registry import blamed
 from coordinator.topology import FLAT, Topology, runs
-from coordinator.view import Decision, Machine, Reason
+from coordinator.view import ANY_JOB, After, Decision, Job, Machine, Reason
 from harness.simulator import interruption
 from harness.simulator.jobs.losses import FragmentationMeter, Relocations
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
-from harness.simulator.jobs.sources import Closed, Recorded
 from workloads.bounds import fits
 from workloads.validation import InputError
 
@@ -85,13 +84,21 @@ def _shares(decision: Decision) -> dict[int, _Share]:
     needed = {number: len(place) for number, place in decision.placements.items()}
     for slot, begin, length in zip(decision.slots, begins, lengths, strict=False):
         if slot.allowed_ranks:
-            rule = "needs a simulation of processes, since single processes of a job run"
-            raise InputError("policy", "local", rule, "simulate its processes")
+            raise InputError(
+                "policy",
+                "local",
+                "needs a simulation of processes, since single processes of a job run",
+                "simulate its processes",
+            )
         counts: dict[int, int] = {}
         for jobs in slot.runs:
             if len(jobs) > 1:
-                rule = "needs a simulation of processes, since the local scheduler divides processors"
-                raise InputError("policy", "local", rule, "simulate its processes")
+                raise InputError(
+                    "policy",
+                    "local",
+                    "needs a simulation of processes, since the local scheduler divides processors",
+                    "simulate its processes",
+                )
             for job in jobs:
                 counts[job] = counts.get(job, 0) + 1
         for job, count in counts.items():
@@ -114,11 +121,15 @@ class _JobLevelRun:
         malleable: bool,
         migration: Migration,
         lost: Iterable[int],
+        population: int | None,
     ) -> None:
         self.jobs = jobs
         self.malleable = malleable
+        views = jobs.views(malleable=malleable)
+        if population:
+            views = [*_closed(views, population)]
         self.relocations = Relocations(migration) if policy.relocates else None
-        self.session = Session(policy, machine, jobs.views(malleable=malleable), lost)
+        self.session = Session(policy, machine, views, lost)
         for number in filter(self.session.too_large, range(len(jobs))):
             fits(
                 f"jobs[{number}].processes",
@@ -146,6 +157,7 @@ class _JobLevelRun:
             assert self.relocations is not None
             whole_ns = self.jobs.time_ns(number, self.sizes[number])
             self.vacated_ns[number] = self.relocations.vacate(number, whole_ns, self.left_ns[number])
+            self.start_ns[number] = NEVER_NS  # it has that of its last run, as one with processes
             del self.sizes[number], self.places[number]
         for number, place in plan.decision.placements.items():
             size = len(place)
@@ -195,7 +207,8 @@ class _JobLevelRun:
 
     def go_to(self, time_ns: int) -> None:
         if self.plan is not None and time_ns > self.now_ns:
-            begin_ns, end_ns = self.now_ns - self.plan.start_ns, time_ns - self.plan.start_ns
+            begin_ns = self.now_ns - self.plan.start_ns
+            end_ns = time_ns - self.plan.start_ns
             work_ns = 0
             for number, share in self.shares.items():
                 before_ns = share.served_ns(begin_ns)
@@ -208,8 +221,9 @@ class _JobLevelRun:
             self.used.append((self.now_ns, work_ns / (time_ns - self.now_ns)))
         self.now_ns = time_ns
 
-    def outcome(self, arrivals: list[int]) -> tuple[JobLevelOutcome, Usage]:
-        """The outcome of all jobs, which arrived at ``arrivals``, and the use of the processors."""
+    def outcome(self) -> tuple[JobLevelOutcome, Usage]:
+        """The outcome of all jobs, with their true arrivals, and the use of the processors."""
+        arrivals = [job.arrival_ns for job in self.session.workload]
         sizes = np.array([self.sizes[n] for n in range(len(self.jobs))], dtype=float)
         if self.malleable:
             sizes = self.held_ns / np.maximum(1, self.finish_ns - self.start_ns)
@@ -226,6 +240,12 @@ class _JobLevelRun:
         )
         times, busy = zip(*self.used, strict=True) if self.used else ((), ())
         return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))
+
+
+def _closed(jobs: Iterable[Job], population: int) -> Iterator[Job]:
+    """The jobs of a closed system: ``population`` arrive at time 0, and the next one when one ends."""
+    for job in jobs:
+        yield replace(job, arrival_ns=0, after=None if job.number < population else After(ANY_JOB))
 
 
 def simulate(
@@ -255,10 +275,9 @@ def simulate(
     """
     jobs.check(processors, len(lost))
     machine = Machine(processors, topology)
-    run = _JobLevelRun(jobs, machine, policy, malleable, migration or Migration(), lost)
+    run = _JobLevelRun(jobs, machine, policy, malleable, migration or Migration(), lost, population)
     stalled = 0
-    source: Closed | Recorded = Closed(jobs, population) if population else Recorded(jobs)
-    agenda = Agenda(run.session, source.first, owners)
+    agenda = Agenda(run.session, owners)
     unfinished = len(jobs)
     while unfinished:
         interruption.check()
@@ -270,17 +289,17 @@ def simulate(
         run.go_to(time_ns)
         ended = run.end_jobs()
         unfinished -= len(ended)
-        for coming in chain.from_iterable(source.after(job, time_ns) for job in ended):
-            insort(agenda.coming, coming)
-            run.session.postpone(coming[1], coming[0])
         agenda.happen(time_ns)
         stalled = 0 if ended else stalled + (run.session.reason is Reason.OWNER)
         if stalled > PATIENCE:
-            rule = f"must let jobs finish, and none did in {PATIENCE} changes of owners"
-            remedy = "use shorter jobs, cheaper moves, or owners who stay away longer"
-            raise InputError("owners", f"{time_ns / 1e9:g} s", rule, remedy)
+            raise InputError(
+                "owners",
+                f"{time_ns / 1e9:g} s",
+                f"must let jobs finish, and none did in {PATIENCE} changes of owners",
+                "use shorter jobs, cheaper moves, or owners who stay away longer",
+            )
         plan = run.session.decide(time_ns)
         run.follow(plan)
         if watch is not None:
             watch(plan, time_ns)
-    return run.outcome(source.at_ns)
+    return run.outcome()

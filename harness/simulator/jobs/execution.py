@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.policies import allocation
-from coordinator.view import average_parallelism, execution_time_s, useful_processors
+from coordinator.view import arrival_after_ns, average_parallelism, execution_time_s, useful_processors
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.jobs.model import NEVER_NS, Columns, Floats, Integers, Jobs
 
+_arrival_after_ns = step(arrival_after_ns)
 _time_s = step(execution_time_s)
 _useful_processors = step(useful_processors)
 _average_parallelism = step(average_parallelism)
@@ -102,7 +103,8 @@ def push(times_ns: Integers, jobs: Integers, size: int, time_ns: int, job: int) 
 @step
 def coming(arrivals: Arrivals) -> int:
     """The job that arrives next, of those at one time the first one; -1 if none is known."""
-    arrived, jobs = arrivals.counts[0], arrivals.counts[1]
+    arrived = arrivals.counts[0]
+    jobs = arrivals.counts[1]
     job = arrivals.ahead[arrived] if arrived < len(arrivals.ahead) else -1
     if jobs > 0:
         at_ns = arrivals.submit_ns[job] if job >= 0 else NEVER_NS
@@ -131,8 +133,7 @@ def follow(arrivals: Arrivals, job: int, now_ns: int) -> None:
     """Note that ``job`` has ended: the arrivals of those that follow it are known."""
     other = arrivals.follower[job] if len(arrivals.follower) > 0 else -1
     while other >= 0:
-        think_ns = arrivals.think_ns[other]
-        at_ns = max(now_ns, arrivals.submit_ns[other]) if think_ns < 0 else now_ns + think_ns
+        at_ns = _arrival_after_ns(now_ns, arrivals.submit_ns[other], arrivals.think_ns[other])
         arrivals.submit_ns[other] = at_ns
         push(arrivals.heap_ns, arrivals.heap, arrivals.counts[1], at_ns, other)
         arrivals.counts[1] += 1

@@ -82,7 +82,9 @@ def bounded_slowdowns(outcome: JobLevelOutcome, tau_s: float) -> Floats:
     return slowdowns
 
 
-BATCHES, LEAST_BATCHES, LEAST_IN_A_BATCH = 20, 5, 10
+BATCHES = 20
+LEAST_BATCHES = 5
+LEAST_IN_A_BATCH = 10
 FEWEST_JOBS = LEAST_BATCHES * LEAST_IN_A_BATCH
 """Jobs that an interval by batch means takes."""
 
@@ -108,7 +110,8 @@ def batch_slowdowns(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> lis
 def fairness(size: Floats, retr: Floats) -> float:
     """Correlation coefficient of log2(size) with RETR (Hori et al. 1996, section 4.4)."""
     ended = np.isfinite(retr)
-    size, retr = np.log2(size[ended]), retr[ended]
+    size = np.log2(size[ended])
+    retr = retr[ended]
     if len(size) < 2 or np.ptp(size) == 0 or np.ptp(retr) == 0:
         return float("nan")
     return float(np.corrcoef(size, retr)[0, 1])
@@ -139,9 +142,11 @@ def utilisation_over_time(outcome: JobLevelOutcome, parts: int) -> tuple[Floats,
     own_s = outcome.alone_s[ended]
     rate = size * own_s / np.maximum(finish - start, 1 / WHOLE_NS)
     edges = np.linspace(jobs.submit_ns.min() / WHOLE_NS, finish.max(), parts + 1)
-    times, changes = np.concatenate([start, finish]), np.concatenate([rate, -rate])
+    times = np.concatenate([start, finish])
+    changes = np.concatenate([rate, -rate])
     order = np.argsort(times, kind="stable")
-    times, busy = times[order], np.cumsum(changes[order])
+    times = times[order]
+    busy = np.cumsum(changes[order])
     done = np.concatenate([[0.0], np.cumsum(busy[:-1] * np.diff(times))])
     share = np.diff(np.interp(edges, times, done)) / np.diff(edges) / outcome.processors
     return (edges[1:] + edges[:-1]) / 2, share

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.topology import Runs
-from coordinator.view import ExecutionTime, Job, execution_time_s
+from coordinator.view import UNKNOWN, After, ExecutionTime, Job, Submitter, execution_time_s
 from harness.simulator.jobs.losses import Fragmentation, Relocated
 from workloads.bounds import fits
 from workloads.validation import InputError
@@ -48,12 +48,16 @@ class Times(NamedTuple):
 class Following(NamedTuple):
     """Which jobs arrive only after another one has ended; one entry per job.
 
-    A job arrives ``think_ns`` after the end of the job that it follows. If that time is unknown, -1, it
-    arrives at that end, but not before its own time of arrival.
+    A job arrives ``think_ns`` after the end of the job that it follows (``arrival_after_ns``), -1: unknown.
     """
 
     preceding: Integers  # the job that each follows, -1 for none
     think_ns: Integers
+
+    def of_jobs(self) -> list[After | None]:
+        """What each job follows, as policies and sessions have it."""
+        pairs = zip(self.preceding.tolist(), self.think_ns.tolist(), strict=True)
+        return [After(*pair) if pair[0] >= 0 else None for pair in pairs]
 
 
 @dataclass(frozen=True)
@@ -73,9 +77,11 @@ class Jobs:
     factor: Floats  # estimated over true execution time
     following: Following | None = None
     """None if all jobs arrive at their times."""
+    submitters: tuple[Submitter, ...] = ()
+    """Of each job; empty if nothing is known of any."""
 
     def __post_init__(self) -> None:
-        columns = (*self.columns, self.factor, *(self.following or ()))
+        columns = (*self.columns, self.factor, *(self.following or ()), self.submitters or self.factor)
         if len({*map(len, columns)}) != 1:
             raise ValueError("columns of different lengths")
 
@@ -114,10 +120,12 @@ class Jobs:
 
     def views(self, *, malleable: bool = False) -> list[Job]:
         """The jobs as a policy sees them, numbered from 0."""
-        scaled = (column * self.factor for column in (self.work_s, self.alpha_s, self.beta_s))
-        columns = (
-            column.tolist() for column in (self.submit_ns, self.min_processes, self.max_processes, *scaled)
-        )
+        submitters = self.submitters or (UNKNOWN,) * len(self)
+        true = (self.work_s, self.alpha_s, self.beta_s)
+        scaled = (column * self.factor for column in true)
+        whole = (self.submit_ns, self.min_processes, self.max_processes)
+        columns = (column.tolist() for column in (*whole, *true, *scaled))
+        after = self.following.of_jobs() if self.following else [None] * len(self)
         return [
             Job(
                 number=number,
@@ -125,10 +133,13 @@ class Jobs:
                 arrival_ns=submit_ns,
                 moldable=min_processes < max_processes,
                 malleable=malleable and min_processes < max_processes,
-                estimate=ExecutionTime(times_s[0], 1.0, *times_s[1:]),
+                estimate=ExecutionTime(times_s[3], 1.0, *times_s[4:]),
+                execution_time=ExecutionTime(times_s[0], 1.0, *times_s[1:3]),
+                submitter=submitter,
+                after=follows,
             )
-            for number, (submit_ns, min_processes, max_processes, *times_s) in enumerate(
-                zip(*columns, strict=True)
+            for number, (follows, submitter, submit_ns, min_processes, max_processes, *times_s) in enumerate(
+                zip(after, submitters, *columns, strict=True)
             )
         ]
 

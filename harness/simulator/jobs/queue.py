@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coordinator.policies import allocation, ordered
+from coordinator.policies import allocation, backfilling, ordered
 from harness.simulator.compiled import hot, step
 from harness.simulator.jobs.case import Case
 from harness.simulator.jobs.model import Floats, Jobs
@@ -11,8 +11,8 @@ from harness.simulator.jobs.running import begin
 _grant = hot(allocation.grant)
 _differ = step(allocation.differ)
 _divide = step(allocation.divide)
-_reservation = step(ordered.reservation)
-_backfill = step(ordered.backfill)
+_reservation = step(backfilling.reservation)
+_backfill = step(backfilling.backfill)
 _score = step(ordered.score)
 
 
@@ -57,7 +57,7 @@ def start_in_order(case: Case) -> None:
     """Start as many jobs from the front of the queue as there are processors for, then backfill."""
     now = case.now[0]
     if len(case.scores) > 0:
-        _sort(case)
+        sort(case)
     line = case.queue[now.first : now.last]
     started = _grant(case.rule, now.free, now.total, line, case.demands, case.grants)
     if case.scheme.order.differential:
@@ -73,7 +73,7 @@ def start_in_order(case: Case) -> None:
 
 
 @step
-def _sort(case: Case) -> None:
+def sort(case: Case) -> None:
     """Put the queue in order by the scores of the jobs at this time, equal ones in order of arrival."""
     now = case.now[0]
     for end in range(now.first, now.last):

@@ -5,7 +5,7 @@ from functools import partial
 
 from coordinator.migration import Migration
 from coordinator.owners import OwnerChange
-from coordinator.policies import Policy, allocation
+from coordinator.policies import Policy
 from coordinator.policies.adaptive import RunToCompletion
 from coordinator.policies.dqt import FairQueueTree, QueueTree
 from coordinator.policies.dynamic import DynamicEquipartition
@@ -71,7 +71,7 @@ def kernel(
     power_of_two = processors & (processors - 1) == 0
     rigid = bool((jobs.min_processes == jobs.max_processes).all())
     match policy:
-        case RunToCompletion() if policy.backfilling() != allocation.CONSERVATIVE:
+        case RunToCompletion():
             scheme = Scheme(
                 rule=policy.rule,
                 limit=policy.limit(processors),
@@ -80,6 +80,7 @@ def kernel(
                 order=policy.queue_order(),
                 rigid=policy.rigid,
                 backfilling=policy.backfilling(),
+                estimate=policy.estimating(),
             )
         case DynamicEquipartition() if (jobs.min_processes == 1).all() and not policy.reacts_to_phases:
             scheme = Scheme(MALLEABLE)

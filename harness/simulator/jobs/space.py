@@ -8,12 +8,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from coordinator.policies import allocation
+from coordinator.policies import allocation, predictions
 from coordinator.topology import Runs
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
-from harness.simulator.jobs import buddy, dyn_equi, queue, running
-from harness.simulator.jobs.case import MALLEABLE, NOW, ON_BLOCKS, Blocks, Case, Expected, Scheme
+from harness.simulator.jobs import buddy, conservative, dyn_equi, queue, running
+from harness.simulator.jobs.case import (
+    MALLEABLE,
+    NOW,
+    ON_BLOCKS,
+    Blocks,
+    Case,
+    Expected,
+    History,
+    Reservations,
+    Scheme,
+)
 from harness.simulator.jobs.execution import arrivals, arriving, demanded, follow, next_instant, pop
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs, Times
 
@@ -49,7 +59,20 @@ def _new(jobs: Jobs, processors: int, scheme: Scheme, watched: int | None) -> Ca
     grants, ends_ns, ending, *expected = np.zeros((6, processors + 1), dtype=np.int64)
     by_score = scheme.order.queue not in (allocation.ARRIVAL, allocation.DEMAND)
     uses_estimates = by_score or scheme.backfilling != allocation.NONE
-    estimates_ns = jobs.estimates_ns() if uses_estimates else ones[:0]
+    estimates_ns = ones[:0]
+    if uses_estimates:
+        true = scheme.estimate == predictions.PERFECT
+        estimates_ns = jobs.times_ns(jobs.max_processes) if true else jobs.estimates_ns()
+    history = History(*np.zeros((4, 0), dtype=np.int64))
+    if uses_estimates and scheme.estimate == predictions.LAST_TWO:
+        names = [submitter.user for submitter in jobs.submitters] or [""] * n
+        numbers = {name: number for number, name in enumerate(sorted({*names} - {""}))}
+        user = np.array([numbers.get(name, -1) for name in names], dtype=np.int64)
+        history = History(estimates_ns.copy(), user, *np.full((2, len(numbers)), -1))
+    now.steps = now.settled = 1
+    plan = Reservations(*np.zeros((3, 0), dtype=np.int64))
+    if scheme.backfilling == allocation.CONSERVATIVE:
+        plan = conservative.reservations(n, processors)
     dynamic = scheme.order.queue in allocation.DYNAMIC
     blocks = Blocks(*np.zeros((6, 0), dtype=np.int64))
     shares = dyn_equi.shares(0, 0)
@@ -73,6 +96,8 @@ def _new(jobs: Jobs, processors: int, scheme: Scheme, watched: int | None) -> Ca
         ends_ns,
         ending,
         Expected(estimates_ns, *expected),
+        history,
+        plan,
         blocks,
         shares,
         Times.unknown(n),
@@ -99,7 +124,11 @@ def _depart(case: Case) -> None:
         elif case.scheme.kind == MALLEABLE:
             dyn_equi.leave(case, job)
         elif case.scheme.backfilling != allocation.NONE:
-            running.forget(case, job)
+            end_ns = running.forget(case, job)
+            if case.scheme.backfilling == allocation.CONSERVATIVE:
+                conservative.give_back(case, case.size[job], end_ns)
+        if len(case.history.user) > 0:
+            running.learn(case, job)
 
 
 @step
@@ -111,6 +140,8 @@ def _arrive(case: Case) -> bool:
         if case.until_last and job == len(case.size) - 1:
             return False
         now.total += case.demands.weights[job]
+        if len(case.history.user) > 0:
+            running.predict(case, job)
         if case.scheme.kind == ON_BLOCKS:
             buddy.enter(case, job)
         else:
@@ -119,21 +150,39 @@ def _arrive(case: Case) -> bool:
     return True
 
 
+@step
+def _correct(case: Case) -> None:
+    """Lengthen the predictions that running jobs have outlived."""
+    job = running.correct(case)
+    while job >= 0:
+        if case.scheme.backfilling == allocation.CONSERVATIVE:
+            conservative.hold_on(case, job)
+        job = running.correct(case)
+
+
 @entry
 def _run(case: Case, ended: Integers) -> bool:
     """The loop; ``case`` is modified in place. Returns whether the simulation saturated."""
     now = case.now[0]
+    correcting = len(case.history.user) > 0 and case.scheme.backfilling != allocation.NONE
     while now.unfinished > 0 and not ended[0]:
-        now.time_ns = next_instant(case.ends_ns, now.running, case.arrivals)
+        time_ns = next_instant(case.ends_ns, now.running, case.arrivals)
+        if correcting and now.first < now.last:
+            time_ns = min(time_ns, running.next_correction(case))
+        now.time_ns = time_ns
         if now.time_ns == NEVER_NS:
             break
         _depart(case)
         if not _arrive(case):
             return bool(now.unfinished > 0)
+        if correcting:
+            _correct(case)
         if case.scheme.kind == ON_BLOCKS:
             buddy.start_on_blocks(case)
         elif case.scheme.kind == MALLEABLE:
             dyn_equi.divide_anew(case)
+        elif case.scheme.backfilling == allocation.CONSERVATIVE:
+            conservative.start_reserved(case)
         else:
             queue.start_in_order(case)
     return False

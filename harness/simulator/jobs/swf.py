@@ -19,7 +19,9 @@ and status."""
 
 def columns(outcome: JobLevelOutcome) -> dict[str, Floats]:
     """What is known of each job by the names of Batsim: times in seconds, UNKNOWN for what did not happen."""
-    jobs, begun, ended = outcome.jobs, outcome.start_ns < NEVER_NS, outcome.finished
+    jobs = outcome.jobs
+    begun = outcome.start_ns < NEVER_NS
+    ended = outcome.finished
     submit_s, start_s, finish_s = (
         times / WHOLE_NS for times in (jobs.submit_ns, outcome.start_ns, outcome.finish_ns)
     )
@@ -122,7 +124,8 @@ def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers) -> None:
 
     Source: Batsim, "Output files: jobs"; evalys, ``JobSet.columns``.
     """
-    table, places = columns(outcome), dict(placements(outcome))
+    table = columns(outcome)
+    places = dict(placements(outcome))
     rows = zip(*(column.tolist() for column in table.values()), strict=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

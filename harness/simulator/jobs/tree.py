@@ -67,7 +67,8 @@ def empty(leaves: int, left: Integers) -> Tree:
     depths = np.log2(np.maximum(1, np.arange(nodes))).astype(np.int32)
     links = [np.full(nodes, -1, dtype=np.int32) for _ in range(3)]
     jobs = [np.full(len(left), -1) for _ in range(4)]
-    front, walk = queue_tree_front.Front(*zeros[:4]), queue_tree_front.Walk(*zeros[4:7])
+    front = queue_tree_front.Front(*zeros[:4])
+    walk = queue_tree_front.Walk(*zeros[4:7])
     return Tree._make([front, walk, *zeros[7:], (leaves >> depths).astype(np.int32), *links, *jobs, left])
 
 
@@ -121,7 +122,8 @@ def _admit(tree: Tree, fair: bool, job: int, depth: int) -> None:
 def _remove(tree: Tree, job: int) -> None:
     """Take a job that is running out of its queue."""
     node = tree.node[job]
-    before, after = tree.before[job], tree.after[job]
+    before = tree.before[job]
+    after = tree.after[job]
     if before >= 0:
         tree.after[before] = after
     else:

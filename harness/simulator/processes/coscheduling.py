@@ -20,11 +20,13 @@ def look(state: State, p: int, q: int) -> None:
     """Running process ``q`` has waited without success: each peer that it waits for may get its processor."""
     process = state.processes[q]
     job = state.jobs[process.job]
-    first, last = process.target, process.target + 1
+    first = process.target
+    last = process.target + 1
     if process.activity == m.READING and job.served_by_network:
         last = first  # the answer comes without the process
     elif process.target == q:
-        first, last = job.first + 1, job.first + job.processes
+        first = job.first + 1
+        last = job.first + job.processes
     for peer in range(first, last):
         if has_turn(state, p, q, peer):
             run_next(state, peer)
@@ -45,7 +47,8 @@ def has_turn(state: State, p: int, q: int, peer: int) -> bool:
         return False
     if other.given_ns >= 0 and now_ns - other.given_ns < state.machine.min_run_ns:
         return False
-    ours, theirs = state.jobs[peer_process.job], state.jobs[rival.job]
+    ours = state.jobs[peer_process.job]
+    theirs = state.jobs[rival.job]
     if ours.served_ns > theirs.served_ns or (
         ours.served_ns == theirs.served_ns and peer_process.job > rival.job
     ):

@@ -96,7 +96,8 @@ def switch_cost_ns(state: State, p: int, q: int, reason: int) -> int:
     A yield costs less than other switches, which put one process to sleep and wake another one. It draws like
     them, although its own cost is fixed.
     """
-    machine, process = state.machine, state.processes[q]
+    machine = state.machine
+    process = state.processes[q]
     cost_ns = machine.context_switch_ns
     if len(state.switch_deviation_ns) > 0:
         cost_ns = drawn_switch_ns(state, p, q)

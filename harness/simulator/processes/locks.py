@@ -178,7 +178,8 @@ def stop_inheriting(state: State, p: int, q: int) -> None:
 @step
 def first_waiter(state: State, number: int, its_state: int) -> int:
     """The process that has waited longest for lock ``number`` in its state, ABSENT for any, or none."""
-    found, anywhere = m.NOBODY, its_state == m.ABSENT
+    found = m.NOBODY
+    anywhere = its_state == m.ABSENT
     for q in range(len(state.processes)):
         process = state.processes[q]
         waits = process.activity == m.LOCKING and process.target == number

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.topology import FLAT, Topology
-from coordinator.view import ExecutionTime, Machine
+from coordinator.view import UNKNOWN, After, ExecutionTime, Machine, Submitter
 from harness.simulator.processes.local import eevdf
 from harness.simulator.processes.local.scheduler import KNOWN, Table, slices_of
 from harness.simulator.processes.model import BOUND, MACHINE, Records, State
@@ -219,6 +219,10 @@ class SimulatedJob:
     estimate: ExecutionTime | None = None  # of its execution time, for policies that use one
     # What its processes do in place of the program's phases; ``program`` then has their number only.
     replay: ReplayedProgram | None = None
+    # The true one, for policies that are told; None if unknown.
+    execution_time: ExecutionTime | None = None
+    submitter: Submitter = UNKNOWN
+    after: After | None = None  # the job that it follows; then it has no fixed arrival
 
     def __post_init__(self) -> None:
         number("arrival_s", self.arrival_s, minimum=0)
@@ -239,10 +243,8 @@ class SimulatedJob:
         return round((self.think_us or 0) * 1e3)
 
 
-def replaying(
-    number: int, replay: ReplayedProgram, arrival_s: float = 0.0, estimate: ExecutionTime | None = None
-) -> SimulatedJob:
+def replaying(number: int, replay: ReplayedProgram, arrival_s: float = 0.0) -> SimulatedJob:
     """The job of a recorded program; its ``program`` has as many processes and phases of its longest step."""
     longest_us = max(1.0, replay.longest_ns() / 1e3)
     program = Program(processes=replay.processes, granularity_us=longest_us, phases=1)
-    return SimulatedJob(number, program, arrival_s, estimate=estimate, replay=replay)
+    return SimulatedJob(number, program, arrival_s, replay=replay)

@@ -103,7 +103,8 @@ def take_arrival(state: State, q: int) -> bool:
     job.arrived = 0
     job.estimate_ns = job.learned_ns
     seen_ns = observed(waiting_rule(job), job.min_report_ns, job.greatest_report_ns)
-    job.min_report_ns, job.greatest_report_ns = FOREVER_NS, UNKNOWN_NS
+    job.min_report_ns = FOREVER_NS
+    job.greatest_report_ns = UNKNOWN_NS
     if job.rule == GLOBAL_ADAPTIVE and seen_ns >= 0 and operation_of(state, q).marks & m.LEARNS:
         job.learned_ns = learn(state.samples[len(state.processes) + sender.job], seen_ns)
     return True

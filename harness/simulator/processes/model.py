@@ -104,9 +104,14 @@ ENDLESS = 1 << 62  # the number of operations of a process that needs no more bl
 CACHE_LINE_BYTES = 64
 
 
-def whole_lines(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
+def aligned(**fields: str) -> np.dtype[np.void]:
+    """A type of records with fields of these types, in this order, aligned as in C."""
+    return np.dtype([*fields.items()], align=True)
+
+
+def whole_lines(**fields: str) -> np.dtype[np.void]:
     """A type of records that fill whole cache lines: fields share a line in every record or in none."""
-    packed = np.dtype(fields, align=True)
+    packed = aligned(**fields)
     places: Any = packed.fields
     whole: Any = {"names": packed.names, "aligned": True}
     whole["formats"], whole["offsets"] = zip(*(places[name] for name in packed.names or ()), strict=True)
@@ -116,229 +121,207 @@ def whole_lines(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
 
 
 PROCESS = whole_lines(
-    [
-        # The first 64 bytes, a cache line, are all that messages and reads touch.
-        ("state", np.int8),
-        ("activity", np.int8),
-        ("handling", np.int8),
-        ("blocked", np.int8),  # blocked in the present wait
-        ("kernel", np.int8),  # has kernel priority for the time being
-        ("allowed", np.int8),  # the slot in force lets it run
-        ("notice", np.int8),  # of large messages for which it has asked: messages.py
-        ("job", np.int32),
-        ("processor", np.int32),
-        ("source", np.int32),  # the process in whose ring its operations are
-        ("target", np.int32),  # the process that its request goes to, or the lock it asks for
-        ("inbox_first", np.int32),
-        ("reads", np.int32),  # that remain of its operation
-        ("at", np.int64),  # operations that it has begun
-        ("wait_began_ns", np.int64),
-        ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
-        ("spin_end_ns", np.int64),  # on the wall clock
-        ("filled", np.int64),  # operations that it has been given
-        ("estimate_ns", np.int64),  # of the load imbalance
-        ("previous_wait_ns", np.int64),
-        ("phase", np.int32),
-        ("rank", np.int32),
-        ("priority", np.int32),
-        ("ticks_left", np.int32),
-        ("seconds_waiting", np.int32),
-        ("order", np.int64),  # among ready processes of one priority; the smallest goes first
-        ("dispatched_ns", np.int64),
-        ("cpu_ns", np.int64),
-        ("inbox_last", np.int32),
-        ("next_message", np.int32),  # after its own message, in the inbox where that is
-        ("handling_left_ns", np.int64),
-        ("alarm_ns", np.int64),
-        ("broadcast", np.int64),
-        ("virtual_ns", np.int64),  # the next four: local/eevdf.py
-        ("deadline_ns", np.int64),
-        ("debt_ns", np.int64),
-        ("delayed", np.int64),
-        ("is_activated", np.int8),  # it runs on in the place of another process of its job: locks.py
-        ("inherits", np.int8),  # a process spins for the lock that it has: locks.py
-        ("set_bytes", np.int64),  # the next three: costs.py
-        ("cold_ns", np.int64),  # what loading its working set will take when it computes next
-        ("warm_on", np.int32),  # the processor whose cache its working set was in last, or none
-        ("home", np.int32),  # where the decision in force has it
-        ("ticket", np.int64),  # the least of those that wait for a lock is next
-        ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: coscheduling.py
-        ("wait_ended_ns", np.int64),  # its last one, where sends differ
-    ]
+    # The first 64 bytes, a cache line, are all that messages and reads touch.
+    state="int8",
+    activity="int8",
+    handling="int8",
+    blocked="int8",  # blocked in the present wait
+    kernel="int8",  # has kernel priority for the time being
+    allowed="int8",  # the slot in force lets it run
+    notice="int8",  # of large messages for which it has asked: messages.py
+    job="int32",
+    processor="int32",
+    source="int32",  # the process in whose ring its operations are
+    target="int32",  # the process that its request goes to, or the lock it asks for
+    inbox_first="int32",
+    reads="int32",  # that remain of its operation
+    at="int64",  # operations that it has begun
+    wait_began_ns="int64",
+    remaining_ns="int64",  # of the activity, or of the spin; kept while not running
+    spin_end_ns="int64",  # on the wall clock
+    filled="int64",  # operations that it has been given
+    estimate_ns="int64",  # of the load imbalance
+    previous_wait_ns="int64",
+    phase="int32",
+    rank="int32",
+    priority="int32",
+    ticks_left="int32",
+    seconds_waiting="int32",
+    order="int64",  # among ready processes of one priority; the smallest goes first
+    dispatched_ns="int64",
+    cpu_ns="int64",
+    inbox_last="int32",
+    next_message="int32",  # after its own message, in the inbox where that is
+    handling_left_ns="int64",
+    alarm_ns="int64",
+    broadcast="int64",
+    virtual_ns="int64",  # the next four: local/eevdf.py
+    deadline_ns="int64",
+    debt_ns="int64",
+    delayed="int64",
+    is_activated="int8",  # it runs on in the place of another process of its job: locks.py
+    inherits="int8",  # a process spins for the lock that it has: locks.py
+    set_bytes="int64",  # the next three: costs.py
+    cold_ns="int64",  # what loading its working set will take when it computes next
+    warm_on="int32",  # the processor whose cache its working set was in last, or none
+    home="int32",  # where the decision in force has it
+    ticket="int64",  # the least of those that wait for a lock is next
+    observe_at_ns="int64",  # when it looks next from whom it gets messages: coscheduling.py
+    wait_ended_ns="int64",  # its last one, where sends differ
 )
 
 PROCESSOR = whole_lines(
-    [
-        # The first 64 bytes, a cache line, are all that most events touch.
-        ("activity_ns", np.int64),  # when the switch or the current process's activity ends
-        ("since_ns", np.int64),
-        ("tick_ns", np.int64),
-        ("alarm_ns", np.int64),
-        ("first_order", np.int64),
-        ("last_order", np.int64),
-        ("current", np.int32),
-        ("account", np.int32),  # the process whose time it is
-        ("residents", np.int32),
-        ("category", np.int8),
-        ("switching", np.int8),
-        ("stale", np.int8),  # its timer in the tournament is no longer right: events.py
-        ("ticks_to_update", np.int16),
-        ("slot_cost_ns", np.int64),  # time that it loses by a slot switch
-        ("charged_ns", np.int64),  # until when the running process's virtual time is counted
-        ("random", np.int64),  # state of its random numbers
-        ("os_noise_at_ns", np.int64),  # when the operating system takes it next: processor.py
-        ("slice_end_ns", np.int64),  # of the process that computes, which notices it: processor.py
-        ("spin_began_ns", np.int64),  # the next two: of the process that spins and yields: processor.py
-        ("yield_at_ns", np.int64),
-        ("average_ns", np.int64),  # of virtual times, when last asked for
-        ("deferral_ns", np.int64),  # when it looks again whether its slot can change: locks.py
-        ("deferrals_left", np.int64),
-        ("given_ns", np.int64),  # when a message last gave it to a process: coscheduling.py
-        ("activation_end_ns", np.int64),  # when the activated process leaves its section
-        ("activated", np.int32),
-        ("turns", np.int64),  # that it has given: costs.py
-        ("ticks_to_balance", np.int32),  # the next two: ready_queues.py
-        ("failures", np.int32),
-        ("late_ns", np.int64),  # how late its next tick is
-        ("share_ns", np.int64),  # of the budget, at accounted_ns: quota.py
-        ("accounted_ns", np.int64),
-        ("throttled", np.int64),  # its share and the budget are used up: it stands still
-        ("stood_ns", np.int64),  # since when although a process is ready
-    ]
+    # The first 64 bytes, a cache line, are all that most events touch.
+    activity_ns="int64",  # when the switch or the current process's activity ends
+    since_ns="int64",
+    tick_ns="int64",
+    alarm_ns="int64",
+    first_order="int64",
+    last_order="int64",
+    current="int32",
+    account="int32",  # the process whose time it is
+    residents="int32",
+    category="int8",
+    switching="int8",
+    stale="int8",  # its timer in the tournament is no longer right: events.py
+    ticks_to_update="int16",
+    slot_cost_ns="int64",  # time that it loses by a slot switch
+    charged_ns="int64",  # until when the running process's virtual time is counted
+    random="int64",  # state of its random numbers
+    os_noise_at_ns="int64",  # when the operating system takes it next: processor.py
+    slice_end_ns="int64",  # of the process that computes, which notices it: processor.py
+    spin_began_ns="int64",  # the next two: of the process that spins and yields: processor.py
+    yield_at_ns="int64",
+    average_ns="int64",  # of virtual times, when last asked for
+    deferral_ns="int64",  # when it looks again whether its slot can change: locks.py
+    deferrals_left="int64",
+    given_ns="int64",  # when a message last gave it to a process: coscheduling.py
+    activation_end_ns="int64",  # when the activated process leaves its section
+    activated="int32",
+    turns="int64",  # that it has given: costs.py
+    ticks_to_balance="int32",  # the next two: ready_queues.py
+    failures="int32",
+    late_ns="int64",  # how late its next tick is
+    share_ns="int64",  # of the budget, at accounted_ns: quota.py
+    accounted_ns="int64",
+    throttled="int64",  # its share and the budget are used up: it stands still
+    stood_ns="int64",  # since when although a process is ready
 )
 
-JOB = np.dtype(
-    [
-        ("first", np.int32),
-        ("processes", np.int32),
-        ("served_by_network", np.int8),
-        ("message_costs", np.int8),  # whether messages take CPU time of its processes
-        ("arrived", np.int32),
-        ("unfinished", np.int32),
-        ("min_report_ns", np.int64),  # of the arrivals at the present barrier
-        ("greatest_report_ns", np.int64),
-        ("estimate_ns", np.int64),  # that completions of the present barrier carry
-        ("learned_ns", np.int64),  # that completions of the next barrier will carry
-        ("rule", np.int64),
-        ("switch_ns", np.int64),
-        ("round_trip_ns", np.int64),
-        ("fixed_ns", np.int64),
-        ("imbalance_ns", np.int64),
-        ("yield_interval_ns", np.int64),  # its processes yield so often while they spin; 0 for never
-        ("estimate", np.int64),
-        ("finish_ns", np.int64),
-        ("allotted", np.int32),  # how many of its processes may run
-        ("usable", np.int32),  # how many of them can take the last task
-        ("served_ns", np.int64),  # when a message last gave it a processor: coscheduling.py
-        ("channels_at", np.int32),  # where its channels begin
-        ("channels", np.int32),
-        ("locks_at", np.int32),  # where its locks begin
-        ("bursts_at", np.int64),  # where the responses to its user begin
-    ],
-    align=True,
+JOB = aligned(
+    first="int32",
+    processes="int32",
+    served_by_network="int8",
+    message_costs="int8",  # whether messages take CPU time of its processes
+    arrived="int32",
+    unfinished="int32",
+    min_report_ns="int64",  # of the arrivals at the present barrier
+    greatest_report_ns="int64",
+    estimate_ns="int64",  # that completions of the present barrier carry
+    learned_ns="int64",  # that completions of the next barrier will carry
+    rule="int64",
+    switch_ns="int64",
+    round_trip_ns="int64",
+    fixed_ns="int64",
+    imbalance_ns="int64",
+    yield_interval_ns="int64",  # its processes yield so often while they spin; 0 for never
+    estimate="int64",
+    finish_ns="int64",
+    allotted="int32",  # how many of its processes may run
+    usable="int32",  # how many of them can take the last task
+    served_ns="int64",  # when a message last gave it a processor: coscheduling.py
+    channels_at="int32",  # where its channels begin
+    channels="int32",
+    locks_at="int32",  # where its locks begin
+    bursts_at="int64",  # where the responses to its user begin
 )
 
-OPERATION = np.dtype(
-    [
-        ("code", np.int8),
-        ("marks", np.int8),
-        ("more_us", np.uint16),  # a wait spins so much longer than by its rule, if it spins and may block
-        ("peer", np.int32),
-        ("value", np.int64),
-    ],
-    align=True,
+OPERATION = aligned(
+    code="int8",
+    marks="int8",
+    more_us="uint16",  # a wait spins so much longer than by its rule, if it spins and may block
+    peer="int32",
+    value="int64",
 )
 
 RAW = np.dtype((np.void, OPERATION.itemsize))
 """An operation as bytes: NumPy copies those at once, but a record field by field."""
 
-CHANNEL = np.dtype(
-    [
-        ("sender", np.int32),
-        ("receiver", np.int32),
-        ("sent", np.int64),  # messages that have an arrival
-        ("sender_came", np.int64),  # to the rendezvous of this number of messages
-        ("receiver_came", np.int64),
-        ("rendezvous", np.int8),
-    ],
-    align=True,
+CHANNEL = aligned(
+    sender="int32",
+    receiver="int32",
+    sent="int64",  # messages that have an arrival
+    sender_came="int64",  # to the rendezvous of this number of messages
+    receiver_came="int64",
+    rendezvous="int8",
 )
 
-LOCK = np.dtype(
-    [
-        ("kind", np.int32),
-        ("owner", np.int32),
-        ("tickets", np.int64),  # drawn so far
-    ],
-    align=True,
+LOCK = aligned(
+    kind="int32",
+    owner="int32",
+    tickets="int64",  # drawn so far
 )
 
-MACHINE = np.dtype(
-    [
-        *((one.in_ns, np.int64) for one in CONSTANTS if one.kind is float and one.name.endswith("_us")),
-        ("context_switch_ns", np.int64),
-        ("sends", np.int8),  # whether it takes time to send a request or an arrival
-        ("wakeup_beyond_switch_ns", np.int64),  # of a process that a message has just woken
-        ("idle_wakeup_beyond_switch_ns", np.int64),  # the same on a processor that was idle
-        ("hop_latency_ns", np.int64),
-        ("reorders", np.int8),  # whether a message can arrive before one that was sent earlier
-        ("messages_to_self", np.int8),
-        ("handles_when_waiting", np.int8),  # only; else also while it computes
-        ("wall_clock_spin", np.int8),
-        ("ticks_do_more", np.int8),  # than to end slices and bring updates: processor.py
-        ("boosts_woken", np.int8),
-        ("network_serves_reads", np.int8),
-        ("fair", np.int8),  # local scheduler eevdf
-        ("yields", np.int8),  # whether processes of some job yield while they spin
-        ("slices_end", np.int8),  # between clock ticks, too, where a process asks for its CPU time
-        ("message_costs", np.int8),
-        ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py
-        ("deferral_ns", np.int64),
-        ("deferrals", np.int64),
-        ("warning_ns", np.int64),  # of the two-minute warning; 0 without
-        ("holder_check_ns", np.int64),  # how often who spins looks after the holder of its lock; 0 for never
-        ("remedy", np.int8),  # for processes in critical sections (workloads.options): locks.py
-        ("patience_ns", np.int64),  # of dynamic coscheduling; 0 without
-        ("min_run_ns", np.int64),
-        ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none
-        ("queue", np.int8),  # BOUND to STEALING
-        ("cache_bytes", np.int64),  # of each processor; 0 for no caches
-        ("quota_ns", np.int64),  # of CPU time in each period; 0 for no quota: quota.py
-        ("period_ns", np.int64),
-    ],
-    align=True,
+MACHINE = aligned(
+    **{one.in_ns: "int64" for one in CONSTANTS if one.kind is float and one.name.endswith("_us")},
+    context_switch_ns="int64",
+    sends="int8",  # whether it takes time to send a request or an arrival
+    wakeup_beyond_switch_ns="int64",  # of a process that a message has just woken
+    idle_wakeup_beyond_switch_ns="int64",  # the same on a processor that was idle
+    hop_latency_ns="int64",
+    reorders="int8",  # whether a message can arrive before one that was sent earlier
+    messages_to_self="int8",
+    handles_when_waiting="int8",  # only; else also while it computes
+    wall_clock_spin="int8",
+    ticks_do_more="int8",  # than to end slices and bring updates: processor.py
+    boosts_woken="int8",
+    network_serves_reads="int8",
+    fair="int8",  # local scheduler eevdf
+    yields="int8",  # whether processes of some job yield while they spin
+    slices_end="int8",  # between clock ticks, too, where a process asks for its CPU time
+    message_costs="int8",
+    skips="int8",  # steps whose outcome follows from the program: skipping.py
+    deferral_ns="int64",
+    deferrals="int64",
+    warning_ns="int64",  # of the two-minute warning; 0 without
+    holder_check_ns="int64",  # how often who spins looks after the holder of its lock; 0 for never
+    remedy="int8",  # for processes in critical sections (workloads.options): locks.py
+    patience_ns="int64",  # of dynamic coscheduling; 0 without
+    min_run_ns="int64",
+    observe_ns="int64",  # from one look of a process at its messages to the next; 0 for none
+    queue="int8",  # BOUND to STEALING
+    cache_bytes="int64",  # of each processor; 0 for no caches
+    quota_ns="int64",  # of CPU time in each period; 0 for no quota: quota.py
+    period_ns="int64",
 )
 
-CLOCK = np.dtype(
-    [
-        ("now_ns", np.int64),
-        ("head", np.int64),
-        ("tail", np.int64),
-        ("shift", np.int64),
-        ("never_ns", np.int64),  # later than all that happens
-        ("status", np.int64),
-        ("subject", np.int64),
-        ("next_ns", np.int64),  # the end of the slot, its delay included, until_ns or quota_at_ns if earlier
-        ("slot_end_ns", np.int64),
-        ("until_ns", np.int64),  # the caller decides when all is done that happens before it
-        ("late_ns", np.int64),  # how late the present slot ends
-        ("random", np.int64),  # state of the random numbers for that
-        ("slot", np.int64),
-        ("cyclic", np.int64),
-        ("new_plan", np.int64),  # a decision has changed slots and jobs since the last call
-        ("resized", np.int64),  # and the processors of a job with a queue of tasks
-        ("messages", np.int64),
-        ("timers", np.int64),
-        ("recording", np.int64),
-        ("recorded", np.int64),
-        ("stale", np.int64),  # processors whose timers are no longer right
-        ("quota_at_ns", np.int64),  # when the budget is handed out next: quota.py
-        ("period_end_ns", np.int64),
-        ("budget_ns", np.int64),  # what no processor has taken
-        ("throttled", np.int64),  # processors that stand still
-        ("throttled_ns", np.int64),  # of all processors together
-    ],
-    align=True,
+CLOCK = aligned(
+    now_ns="int64",
+    head="int64",
+    tail="int64",
+    shift="int64",
+    never_ns="int64",  # later than all that happens
+    status="int64",
+    subject="int64",
+    next_ns="int64",  # the end of the slot, its delay included, until_ns or quota_at_ns if earlier
+    slot_end_ns="int64",
+    until_ns="int64",  # the caller decides when all is done that happens before it
+    late_ns="int64",  # how late the present slot ends
+    random="int64",  # state of the random numbers for that
+    slot="int64",
+    cyclic="int64",
+    new_plan="int64",  # a decision has changed slots and jobs since the last call
+    resized="int64",  # and the processors of a job with a queue of tasks
+    messages="int64",
+    timers="int64",
+    recording="int64",
+    recorded="int64",
+    stale="int64",  # processors whose timers are no longer right
+    quota_at_ns="int64",  # when the budget is handed out next: quota.py
+    period_end_ns="int64",
+    budget_ns="int64",  # what no processor has taken
+    throttled="int64",  # processors that stand still
+    throttled_ns="int64",  # of all processors together
 )
 
 Records = Any  # a numpy.recarray of one of the types above

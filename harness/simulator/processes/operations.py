@@ -6,7 +6,7 @@
     OPENING   waits at a barrier; CLOSING at the one that completes a communication phase
     LOCKING   waits for lock ``peer``, and computes for ``value`` ns while it has that
     SLEEPING  sleeps for ``value`` ns
-    SEND      gives the next message of channel ``peer``
+    SEND      gives the next message of channel ``peer``, which has ``value`` bytes
     RECEIVE   takes message ``value`` of channel ``peer``, for which it may have to wait
     LEARN     the job learns from the wait in a collective operation
     RESPOND   the user of an interactive job has the response ``peer``
@@ -59,7 +59,8 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
     No process is more than a phase behind another one, so that there is room for a block in all rings when
     there is in one.
     """
-    reads, length = program.reads_per_phase, phase_length(program)
+    reads = program.reads_per_phase
+    length = phase_length(program)
     phase = operations(program.processes, length)
     phase["code"][:, 0], phase["marks"][:, 0] = m.COMPUTE, m.PASSES | m.OVERRUNS | m.OBSERVES
     if program.opening_barrier:
@@ -110,7 +111,8 @@ def sections(program: Program, draws: Draws, most: int, first: int) -> Iterator[
     """The critical sections of a process, with the computations between them; locks go from ``first`` on."""
     for count in pieces(program.phase_count(), most // 2):
         block = operations(1, 2 * count)
-        compute, lock = block[:, ::2], block[:, 1::2]
+        compute = block[:, ::2]
+        lock = block[:, 1::2]
         compute["code"], compute["marks"] = m.COMPUTE, m.PASSES | m.OVERRUNS
         compute["value"] = draws.compute_ns(count)
         lock["code"], lock["value"] = m.LOCKING, round(program.section_us * 1e3)
@@ -176,8 +178,12 @@ class ReplayedProgram:
 
     def __post_init__(self) -> None:
         if (longest := max(map(self.count, range(self.processes)))) > MOST_COMPUTATIONS:
-            rule = f"a process has {longest} steps, and {MOST_COMPUTATIONS} is the most"
-            raise InputError("recording", longest, rule, "record a shorter run")
+            raise InputError(
+                "recording",
+                longest,
+                f"a process has {longest} steps, and {MOST_COMPUTATIONS} is the most",
+                "record a shorter run",
+            )
 
     @property
     def processes(self) -> int:

@@ -1,6 +1,6 @@
 """The outcome of a simulation: by job, by processor, by kind of wait."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,6 +45,7 @@ class JobOutcome:
     barriers: WaitCounts
     opening_barriers: WaitCounts
     bursts_ns: tuple[int, ...]
+    requeued: int = 0  # how often it has lost its processors; all else is of its last run
 
     @property
     def response_ns(self) -> int | None:
@@ -71,8 +72,8 @@ class Outcome:
     failure: str  # empty when every job finished
     # Rows of (time, processor, process, category, other), each valid until the next row of its processor.
     # ``other`` is the process that is read from; in a row of a switch or of no process the one that blocked
-    # there and then. Process numbers run through the jobs in order of arrival; -1 is none. Empty unless
-    # asked for.
+    # there and then. Process numbers run through the jobs in order of arrival, then through their second
+    # launches, and so on; -1 is none. Empty unless asked for.
     timeline: NDArray[np.int64] = field(repr=False)
 
     @property
@@ -105,13 +106,13 @@ class Outcome:
 
 
 def summarize(
-    jobs: Sequence[SimulatedJob],
+    jobs: Mapping[int, SimulatedJob],
     placements: Mapping[int, tuple[int, ...]],
     state: State,
     timeline: NDArray[np.int64],
     failure: str,
 ) -> Outcome:
-    """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
+    """The outcome that ``state`` holds; ``jobs`` by the indices of the records of their last launches."""
     clock = state.clock
     for processor in state.processors[state.processors.current != m.NOBODY]:
         state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
@@ -121,7 +122,8 @@ def summarize(
     spent_ns = accounts[:, : len(m.CATEGORIES)]
     spent_ns[:, m.IDLE] = clock.now_ns - spent_ns.sum(axis=1)
     outcomes = [
-        _job_outcome(state, index, job, placements.get(job.number, ())) for index, job in enumerate(jobs)
+        _job_outcome(state, index, job, placements.get(job.number, ()), index // len(jobs))
+        for index, job in jobs.items()
     ]
     return Outcome(
         jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
@@ -136,7 +138,9 @@ def summarize(
     )
 
 
-def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[int, ...]) -> JobOutcome:
+def _job_outcome(
+    state: State, index: int, job: SimulatedJob, placement: tuple[int, ...], requeued: int
+) -> JobOutcome:
     record = state.jobs[index]
     count = record.processes if placement else 0
     processes = state.processes[record.first : record.first + count]
@@ -164,6 +168,7 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
         barriers=_waits(state.waits[index, m.OPENING_BARRIERS :].sum(axis=0)),
         opening_barriers=_waits(state.waits[index, m.OPENING_BARRIERS]),
         bursts_ns=tuple(bursts_ns[bursts_ns > 0].tolist()),
+        requeued=requeued,
     )
 
 

@@ -122,7 +122,8 @@ def charge(state: State, p: int, category: int) -> None:
 @step
 def record(state: State, p: int) -> None:
     """Add a row to the timeline: for what processor ``p``'s time is used from now on."""
-    clock, processor = state.clock, state.processors[p]
+    clock = state.clock
+    processor = state.processors[p]
     row = state.timeline[clock.recorded]
     row[0] = clock.now_ns
     row[1] = p
@@ -150,7 +151,8 @@ def next_process(state: State, p: int) -> int:
 @step
 def stand(state: State, p: int) -> int:
     """Note since when processor ``p``, which the quota stops, has a ready process; returns none."""
-    processor, now_ns = state.processors[p], state.clock.now_ns
+    processor = state.processors[p]
+    now_ns = state.clock.now_ns
     if processor.stood_ns > now_ns and count(state, p, m.READY) > 0:
         processor.stood_ns = now_ns
     return m.NOBODY

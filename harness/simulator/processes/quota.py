@@ -31,7 +31,8 @@ LATEST_NS = SLACK_NS + 2_000_000
 @step
 def stands_still(state: State, p: int) -> bool:
     """Charge processor ``p`` for its time up to now; whether the quota stops it."""
-    clock, processor = state.clock, state.processors[p]
+    clock = state.clock
+    processor = state.processors[p]
     if processor.current != NOBODY:
         processor.share_ns -= clock.now_ns - processor.accounted_ns
     processor.accounted_ns = clock.now_ns
@@ -47,7 +48,8 @@ def stands_still(state: State, p: int) -> bool:
 @step
 def give(state: State, p: int, share_ns: int) -> None:
     """Let the share of processor ``p`` be ``share_ns``, as far as the budget lasts."""
-    clock, processor = state.clock, state.processors[p]
+    clock = state.clock
+    processor = state.processors[p]
     given_ns = min(clock.budget_ns, share_ns - processor.share_ns)
     processor.share_ns += given_ns
     clock.budget_ns -= given_ns
@@ -56,7 +58,8 @@ def give(state: State, p: int, share_ns: int) -> None:
 @step
 def give_back(state: State, p: int) -> None:
     """Processor ``p``, which has a process as yet, is about to have none."""
-    clock, processor = state.clock, state.processors[p]
+    clock = state.clock
+    processor = state.processors[p]
     if stands_still(state, p) or processor.share_ns <= KEPT_NS:
         return
     give(state, p, KEPT_NS)
@@ -82,7 +85,8 @@ def hand_out(state: State) -> bool:
 @step
 def goes_on(state: State, p: int) -> bool:
     """Whether the budget lets processor ``p`` continue, which stands still."""
-    clock, processor = state.clock, state.processors[p]
+    clock = state.clock
+    processor = state.processors[p]
     if not processor.throttled or clock.budget_ns <= 0:
         return False
     stands_still(state, p)

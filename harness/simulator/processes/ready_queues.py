@@ -109,12 +109,14 @@ def longest_queue(state: State, p: int) -> int:
 
     None of them, if on no processor a process waits that may be on ``p``.
     """
-    found, most = m.NOBODY, 1
+    found = m.NOBODY
+    most = 1
     for other in range(len(state.processors)):
         if other != p and state.processors[other].current != m.NOBODY:
             length = count(state, other, m.RUNNING)
             if length > most and has_some_for(state, other, p):
-                found, most = other, length
+                found = other
+                most = length
     return found
 
 

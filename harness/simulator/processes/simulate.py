@@ -87,15 +87,30 @@ def simulate(
         )
 
     rule(jobs[0].program, as_mpi=False)
-    run = _ProcessLevelRun(jobs, machine, policy, rule, _Seeds(seed, repeat, stream), timeline, owners)
-    _set(run.state, policy, options, machine)
-    limit_ns = int(run.state.clock.never_ns) - 1
-    _check_phases(jobs, limit_ns)
-    if timeout_s is not None:
-        limit_ns = min(limit_ns, round(timeout_s * 1e9))
-    failure = run.finish(limit_ns, _patience_ns(jobs))
-    run.keep_timeline()
-    return summarize(run.jobs, run.placements, run.state, np.concatenate(run.timeline), failure)
+    present = tuple(owners)
+    launches = 2 if policy.relocates else 1
+    while True:
+        run = _ProcessLevelRun(
+            jobs, machine, policy, rule, _Seeds(seed, repeat, stream), timeline, present, launches=launches
+        )
+        _set(run.state, policy, options, machine)
+        limit_ns = int(run.state.clock.never_ns) - 1
+        _check_phases(jobs, limit_ns)
+        if timeout_s is not None:
+            limit_ns = min(limit_ns, round(timeout_s * 1e9))
+        try:
+            failure = run.finish(limit_ns, _patience_ns(jobs))
+        except _NoRoomError:
+            launches *= 2  # the same run again, with more room
+            continue
+        run.keep_timeline()
+        return summarize(
+            run.last_launches(), run.placements, run.state, np.concatenate(run.timeline), failure
+        )
+
+
+class _NoRoomError(Exception):
+    """A job has lost its processors more often than the state has room for."""
 
 
 def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachine) -> None:
@@ -168,7 +183,11 @@ class _Seeds(NamedTuple):
 
 
 class _ProcessLevelRun:
-    """One simulation in progress: the kernel's state, the policy's session, random streams."""
+    """One simulation in progress: the kernel's state, the policy's session, random streams.
+
+    A job that loses its processors is stopped for ever, and launched again as another one: ``state`` has room
+    for ``launches`` of each job, the first of all jobs first.
+    """
 
     def __init__(
         self,
@@ -179,9 +198,11 @@ class _ProcessLevelRun:
         seeds: _Seeds,
         timeline: bool,
         owners: Iterable[OwnerChange],
+        *,
+        launches: int,
     ) -> None:
         self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
-        self.state = state.allocate(machine, self.jobs, timeline)
+        self.state = state.allocate(machine, self.jobs * launches, timeline)
         self.placements: dict[int, tuple[int, ...]] = {}
         self.timeline: list[NDArray[np.int64]] = []
         self._index = {job.number: index for index, job in enumerate(self.jobs)}
@@ -192,8 +213,20 @@ class _ProcessLevelRun:
         self._observation = policy.observation
         self._observed: dict[int, Correspondents] = {}
         self._session = Session(policy, machine.seen(), list(map(_seen, self.jobs)), machine.lost)
-        self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in self.jobs), owners)
+        self._agenda = Agenda(self._session, owners)
         self._streams: dict[int, Stream] = {}
+
+    def _job(self, index: int) -> SimulatedJob:
+        """The job with this record."""
+        return self.jobs[index % len(self.jobs)]
+
+    def last_launches(self) -> dict[int, SimulatedJob]:
+        """Each job with its true arrival, by the index of the record of its last launch."""
+        arrivals_ns = {job.number: self._session.arrival_ns(job.number) for job in self.jobs}
+        return {
+            self._index[job.number]: replace(job, arrival_s=arrivals_ns[job.number] / 1e9)
+            for job in self.jobs
+        }
 
     def finish(self, limit_ns: int, patience_ns: int) -> str:
         """Simulate until every job has finished; returns why it could not, or an empty text.
@@ -220,7 +253,7 @@ class _ProcessLevelRun:
                 self.keep_timeline()
             elif status == m.DEPARTED:
                 unfinished -= 1
-                self._session.depart(self.jobs[clock.subject].number)
+                self._session.depart(self._job(clock.subject).number)
             elif status == m.TABLE_END:
                 self._session.slot_end()
                 clock.slot_end_ns = clock.never_ns
@@ -231,7 +264,7 @@ class _ProcessLevelRun:
                 return f"not finished after {limit_ns / 1e9:g} simulated seconds"
             else:
                 happened = int(clock.messages + self.state.processes.phase.sum())
-                if happened == seen and unfinished > len(self._agenda.coming):
+                if happened == seen and unfinished > self._agenda.awaited:
                     reason = f"stuck: no program has got on for {patience_ns / 1e9:g} simulated seconds"
                     spun = "; spinning uses the quota up: give more, or let ranks block (waiting)"
                     return reason + spun if self.state.machine.quota_ns > 0 else reason
@@ -245,9 +278,14 @@ class _ProcessLevelRun:
 
     def _follow(self, plan: Plan) -> None:
         newcomers = []
+        for job in plan.decision.vacates:
+            del self.placements[job]
+            self._index[job] += len(self.jobs)
+            if self._index[job] >= len(self.state.jobs):
+                raise _NoRoomError
         moved = [n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place)]
-        rigid = [n for n in moved if not state.has_tasks(self.jobs[self._index[n]])]
-        for job in (*plan.decision.vacates, *rigid):
+        rigid = [n for n in moved if not state.has_tasks(self._job(self._index[n]))]
+        for job in rigid:
             rule = f"job {job} has begun and changes its processors"
             raise InputError("policy", "relocates", rule, 'simulate job by job: level = "jobs"')
         for job, placement in plan.decision.placements.items():
@@ -270,12 +308,12 @@ class _ProcessLevelRun:
 
     def _evolve(self, index: int) -> None:
         """A phase of job ``index`` has begun that can use another number of processes."""
-        self._session.evolve(self.jobs[index].number, int(self.state.jobs[index].usable))
+        self._session.evolve(self._job(index).number, int(self.state.jobs[index].usable))
 
     def _look(self, q: int) -> None:
         """Process ``q`` has just begun a phase, and looks from whom it gets messages often."""
         process = self.state.processes[q]
-        job, now_ns = self.jobs[int(process.job)], int(self.state.clock.now_ns)
+        job, now_ns = self._job(int(process.job)), int(self.state.clock.now_ns)
         program = job.program.on(int(self.state.jobs[process.job].processes))
         correspondents = self._observed.setdefault(q, Correspondents(self._observation["messages_per_ms"]))
         got = program.messages_to(int(process.rank)) * int(process.phase)
@@ -284,7 +322,7 @@ class _ProcessLevelRun:
 
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""
-        job = self.jobs[index]
+        job = self._job(index)
         program = job.program.on(self._launched(job, placement))
         rule = self._rule(program, as_mpi=job.replay is not None and job.replay.as_mpi)
         state.enter_job(self.state, index, job, program, placement, rule)
@@ -335,7 +373,8 @@ class _ProcessLevelRun:
 
 def _seen(job: SimulatedJob) -> Job:
     """A job as the policy sees it."""
-    job_view = seen(job.number, job.program, job.arrival_s, job.estimate)
+    known = (job.estimate, job.submitter, job.execution_time)
+    job_view = seen(job.number, job.program, job.arrival_s, *known, after=job.after)
     return replace(job_view, moldable=job.moldable)
 
 

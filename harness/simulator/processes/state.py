@@ -40,7 +40,8 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     channels = [0 if job.replay is None else len(job.replay.channels) for job in jobs]
     under_way = (2 if any(channels) else 1) * processes
     replays = any(job.replay for job in jobs)
-    seen, spaced = machine.seen(), range(machine.processors if machine.hop_latency_us > 0 else 1)
+    seen = machine.seen()
+    spaced = range(machine.processors if machine.hop_latency_us > 0 else 1)
     state = State(
         clock=_records(1, m.CLOCK)[0],
         machine=_records(1, m.MACHINE)[0],
@@ -198,7 +199,9 @@ def enter_job(
 def put(state: State, rows: slice, block: Operations) -> None:
     """Put the next operations of some processes in place of used ones; the last block ends with END."""
     processes = state.processes[rows]
-    begin, count, columns = int(processes.filled[0]), block.shape[1], state.operations.shape[1]
+    begin = int(processes.filled[0])
+    count = block.shape[1]
+    columns = state.operations.shape[1]
     assert begin + count - int(processes.at.min()) < columns, "an operation in progress would be overwritten"
     ring = state.operations[rows].view(np.ndarray).view(m.RAW)
     at = begin % columns
@@ -256,7 +259,8 @@ def slot_arrays(
     ``indices`` gives the index of each job's record by the job's number.
     """
     slots = np.zeros((len(decision.slots), len(state.processes)), dtype=np.int8)
-    begins, counts = state.jobs.first.tolist(), state.jobs.processes.tolist()
+    begins = state.jobs.first.tolist()
+    counts = state.jobs.processes.tolist()
     firsts = {number: begins[indices[number]] for number in decision.placements}
     places: dict[tuple[int, int], list[int]] = {}  # the processes of a job on a processor
     for number, placement in decision.placements.items():
