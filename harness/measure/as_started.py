@@ -69,8 +69,11 @@ class AsStarted:
         any program of the experiment.
         """
         processors = self.session.processors
-        limit_s, setting = self._limit_s(task), self._ready(task)
-        spent, failure, warnings = CpuUsage(), "", list[str]()
+        limit_s = self._limit_s(task)
+        setting = self._ready(task)
+        spent = CpuUsage()
+        failure = ""
+        warnings = list[str]()
         before = conditions.Moment.now(processors)
         begin_s = time.monotonic()
         try:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from coordinator.host import guarded_program
 from coordinator.host.environment import PYTHON, forwarded
@@ -15,7 +15,7 @@ from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Launcher
 from coordinator.host.priority import own_slice_ns
 from coordinator.policies import create
-from coordinator.workload import ParallelJob, Result, Workload
+from coordinator.workload import NO_HISTORY, History, ParallelJob, Result, Workload
 from harness.store.records import Calibration, quantile
 from workloads import os_noise
 from workloads.constants import CONSTANTS, Constant, MachineConstants, Rows, Samples
@@ -49,8 +49,13 @@ class Measurement(NamedTuple):
     working_set_bytes: int = 0
 
 
-RunWorkload = Callable[[Workload, Callable[[str], None]], Result]
-"""Runs a workload for real and reports its progress (``coordinator.drive.driver``)."""
+class RunWorkload(Protocol):
+    """Runs a workload for real, and reports its progress (``coordinator.drive.driver``)."""
+
+    def __call__(
+        self, workload: Workload, progress: Callable[[str], None], /, *, history: History = NO_HISTORY
+    ) -> Result: ...
+
 
 SLOT_MS = 10.0
 SLOT_COMPUTE_US = 300_000.0

@@ -12,16 +12,17 @@ from pathlib import Path
 
 from coordinator.host import quotas
 from coordinator.host.bindings import Mask
-from coordinator.host.launchers import Launcher, OpenMpi, Srun, candidates, kind_at
+from coordinator.host.launcher_options import COUNTS
+from coordinator.host.launchers import Launcher, OpenMpi, candidates, kind_at
 from coordinator.host.named_hosts import FILES, of_others
 from coordinator.host.processes import name_of
 from coordinator.host.rank_processes import RankProcess, RankProcesses
 from coordinator.topology import ranges
 from harness.measure import python_libraries
 from harness.measure.host_check import Finding, shared_memory
-from harness.measure.planned_launch import PlannedLaunch, PlannedProgram, planned
+from harness.measure.planned_launch import PlannedLaunch, PlannedProgram, host_cores, planned
 from workloads import native
-from workloads.native.settings import LIBRARY_SETTINGS, OPENBLAS, OPENMP, THREADS, family_of
+from workloads.native.settings import LIBRARY_SETTINGS, MCA, OPENBLAS, OPENMP, THREADS, family_of
 from workloads.shared_libraries import needed
 
 LOOK_S = 0.3
@@ -34,8 +35,33 @@ SPINS_ON = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "inf", "KMP_BLOCKTIME
 ALLOCATIONS = ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE")
 """Variables of batch systems, which tell launchers how many ranks may start; else Open MPI counts cores."""
 
-BIND_OPTIONS = ("bind-to", "binding", "cpu-bind")
-BIND_VARIABLES = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy")
+
+@dataclass(frozen=True)
+class Spinning:
+    """A setting of MPI that hurts if there are more threads, so many in each rank, than processors."""
+
+    name: str  # of MPICH's variables, all three prefixes count
+    values: Sequence[str]
+    text: str
+    threads: int = 1
+    of_open_mpi: bool = False
+
+
+SPINNING = (
+    Spinning(
+        f"{MCA}mpi_yield_when_idle",
+        ("0", "false", "no", "f", "n"),
+        "lets ranks spin that would yield",
+        of_open_mpi=True,
+    ),
+    Spinning("MPIR_CVAR_POLLS_BEFORE_YIELD", ("0",), "lets ranks spin that would yield"),
+    Spinning(
+        "MPIR_CVAR_ASYNC_PROGRESS",
+        ("1", "true", "yes", "on"),
+        "adds a thread to each rank that spins all the time",
+        threads=2,
+    ),
+)
 
 ROOMY = Finding("shared memory", "")
 
@@ -60,7 +86,7 @@ class Host:
         return cls(
             Mask(processors),
             min(quotas.quotas().values(), default=math.inf),
-            _cores(),
+            host_cores(),
             os.getuid() == 0,
             [one for one in running.look(time.monotonic()) if os.getpid() not in one.pids],
             shared_memory(),
@@ -73,11 +99,6 @@ def check(command: Sequence[str], variables: Mapping[str, str], host: Host) -> l
     situations = [_Situation(launch, host) for launch in launches]
     found = (one for situation in situations for rule in RULES for one in rule(situation))
     return list(dict.fromkeys(found))
-
-
-def _cores() -> int:
-    files = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
-    return len({file.read_text() for file in files}) or os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -130,22 +151,24 @@ class _Situation:
 
     @property
     def binding(self) -> str:
-        """To what the launcher binds each rank: "core", "none", or another kind; empty if that is unknown."""
-        for word in ("core", "socket", "none"):
-            if self.launch.option(f"bind-to-{word}") is not None:
-                return word
-        named = [self.launch.option(*BIND_OPTIONS), *map(self.launch.variables.get, BIND_VARIABLES)]
-        if chosen := next(filter(None, named), ""):
-            kind = chosen.lower().partition(":")[0]
-            return "core" if kind in ("core", "cores", "hwthread", "threads") else kind
-        if self.is_open_mpi:
-            return "core" if 1 <= self.ranks <= min(2, self.host.cores) else ""
-        return "none" if self.launch.launcher and self.kind is not Srun else ""
+        """As ``PlannedLaunch.binding``, on this host."""
+        return self.launch.binding(self.host.cores)
 
     def is_known(self, path: str) -> bool:
         """Whether a path names the same file at the launch: without substitutions, or moves to elsewhere."""
         moved = self.launch.moved and "/" in path and not Path(path).is_absolute()
         return not (moved or set(path) & set("$`"))
+
+    def setting(self, name: str) -> str:
+        """The value that the ranks' MPI finds under the name of a variable; empty without one."""
+        if not self.launch.launcher:
+            return ""
+        parameter = name.removeprefix(MCA)
+        given = (one.values for one in self.launch.options if one.name == "mca")
+        told = dict(one for one in given if len(one) == 2)
+        names = [name, *(name.replace("MPIR_CVAR", other) for other in ("MPIR_PARAM", "MPICH"))]
+        found = (self.launch.variables.get(one, "") for one in names)
+        return told.get(parameter, "") or next(filter(None, found), "")
 
     def threads(self, family: str) -> int:
         """How many threads a process makes with a library: as a variable says, else one on each processor."""
@@ -187,6 +210,15 @@ def _threads(one: _Situation) -> Iterator[Finding]:
                 yield Finding("spinning", text, "leave it out")
 
 
+def _counts(one: _Situation) -> Iterator[Finding]:
+    for option in one.launch.options:
+        if option.name in COUNTS and one.is_known(option.value):
+            words = " ".join(option.words)
+            if not option.value.isdecimal() or not int(option.value):
+                text = f"{words} of {one.launcher} is no number of ranks"
+                yield Finding("count", text, f"a whole number from 1 on, as in {option.words[0]} 4")
+
+
 def _thread_bindings(one: _Situation) -> Iterator[Finding]:
     threads = max(map(one.threads, one.threaded), default=1)
     counted = any("pe=" in option.value.lower() for option in one.launch.options)
@@ -212,6 +244,17 @@ def _too_many_ranks(one: _Situation) -> Iterator[Finding]:
         return
     text = f"{one.ranks} ranks will spin on {one.where}, in the time of those for which they wait"
     yield Finding("ranks", text, "lockstep exec -- in front of the command, or fewer ranks")
+
+
+def _spinning_ranks(one: _Situation) -> Iterator[Finding]:
+    """Settings of the MPI by which ranks spin in the time of those for which they wait."""
+    for setting in SPINNING:
+        value = one.setting(setting.name)
+        fits = setting.threads * one.ranks <= one.room or (one.launch.two_phase and setting.threads == 1)
+        if value.lower() in setting.values and one.is_open_mpi == setting.of_open_mpi and not fits:
+            yield Finding(
+                "spinning", f"{setting.name}={value} {setting.text}, on {one.where}", "leave it out"
+            )
 
 
 def _refusals(one: _Situation) -> Iterator[Finding]:
@@ -267,7 +310,8 @@ def _other_hosts(one: _Situation) -> Iterator[Finding]:
 
 
 def _no_wrapper(one: _Situation) -> Iterator[Finding]:
-    if one.launch.launcher and one.launch.two_phase:
+    """Of the launches that ``lockstep exec`` starts, or for which another line recommends it."""
+    if one.launch.launcher and (one.launch.two_phase or any(_too_many_ranks(one))):
         try:
             native.wrapper([one.launch.launcher])
         except native.NativeError as error:
@@ -299,6 +343,7 @@ def _other_ranks(one: _Situation) -> Iterator[Finding]:
 
 
 RULES = (
-    *(_missing_programs, _threads, _thread_bindings, _too_many_ranks, _refusals, _undone_taskset),
+    *(_missing_programs, _counts, _threads, _thread_bindings, _too_many_ranks, _spinning_ranks),
+    *(_refusals, _undone_taskset),
     *(_other_mpi, _other_hosts, _no_wrapper, _little_memory, _other_ranks),
 )

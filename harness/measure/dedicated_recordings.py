@@ -63,7 +63,8 @@ class Kept:
                     self.until_ns = max(one.finish_ns for one in recordings[0].ranks) - result.origin_ns
                 warning = recordings[0].lacks
             else:
-                name, reason = self.command.argv[0], "it uses another MPI than its launcher's, or none"
+                name = self.command.argv[0]
+                reason = "it uses another MPI than its launcher's, or none"
                 warning = f"{name} left no recording: {reason}"
         except recording.RecordingError as error:
             warning = str(error)

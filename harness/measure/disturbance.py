@@ -60,10 +60,10 @@ def standing(records: Sequence[RunRecord]) -> list[RunRecord]:
 def that_stand(records: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs without those that were repeated because others disturbed them, or are set aside."""
     groups: dict[Key, list[RunRecord]] = defaultdict(list)
-    for record in (one for one in records if one.makespan_ns is not None):
+    for record in (one for one in records if one.succeeded):
         groups[key_of(record).series].append(record)
     kept = {id(one) for alike in groups.values() for one in standing([*least_disturbed(alike).values()])}
-    return [record for record in records if record.makespan_ns is None or id(record) in kept]
+    return [record for record in records if not record.succeeded or id(record) in kept]
 
 
 def overloaded(records: Sequence[RunRecord]) -> bool:

@@ -31,8 +31,12 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
     Source: Anastasiadis and Sevcik 1997, section 1 (Wu 1993).
     """
     if not points or any(processes < 1 or seconds <= 0 for processes, seconds in points):
-        rule = "must be at least one run on at least one process that took some time"
-        raise InputError("points", list(points), rule, "measure the program first")
+        raise InputError(
+            "points",
+            list(points),
+            "must be at least one run on at least one process that took some time",
+            "measure the program first",
+        )
     if len({processes for processes, _ in points}) == 1:
         shares = [1 / (processes * seconds) for processes, seconds in points]
         return ExecutionTime(sum(shares) / sum(share**2 for share in shares), 1.0, 0.0, 0.0)
@@ -52,7 +56,8 @@ def not_negative(columns: NDArray[np.float64], target: NDArray[np.float64]) -> l
     """
     import numpy as np  # noqa: PLC0415
 
-    best, least = [0.0] * len(columns), float(target @ target)
+    best = [0.0] * len(columns)
+    least = float(target @ target)
     for size in range(1, len(columns) + 1):
         for kept in combinations(range(len(columns)), size):
             lengths = np.linalg.norm(columns[list(kept)], axis=1)
@@ -60,10 +65,8 @@ def not_negative(columns: NDArray[np.float64], target: NDArray[np.float64]) -> l
             factors = np.linalg.lstsq(basis, target)[0]
             left = target - basis @ factors
             if (factors >= 0).all() and left @ left < least:
-                least, factors_of = (
-                    float(left @ left),
-                    dict(zip(kept, (factors / lengths).tolist(), strict=True)),
-                )
+                least = float(left @ left)
+                factors_of = dict(zip(kept, (factors / lengths).tolist(), strict=True))
                 best = [factors_of.get(place, 0.0) for place in range(len(columns))]
     return best
 

@@ -100,7 +100,8 @@ def _start(
     command: Sequence[str], copy: int, environment: Mapping[str, str], directory: RunDirectory
 ) -> subprocess.Popen[bytes]:
     argv = [word.replace(COPY, str(copy)) for word in command]
-    out, err = directory.log(f"out-{copy}"), directory.log(f"err-{copy}")
+    out = directory.log(f"out-{copy}")
+    err = directory.log(f"err-{copy}")
     with refused("COMMAND", shlex.join(command), "cannot be run", "look at its name and path"):
         variables = {**environment, **directory.marks_apart(str(copy))}
         process = launch.start(argv, variables, out, err, inherited=launch.from_caller())
@@ -117,7 +118,8 @@ def _ended(
 ) -> bool:
     """Wait until all have succeeded, with their ends in ``ended``; returns whether before the deadline."""
     with ExitStack() as stack:
-        poll, left = select.poll(), dict[int, int]()
+        poll = select.poll()
+        left = dict[int, int]()
         lost = {copy: LostProxies(process.pid) for copy, process in enumerate(started)}
         for copy, process in enumerate(started):
             if process.returncode is not None:  # it succeeded before

@@ -81,7 +81,8 @@ def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterat
 
 def shared_memory() -> Finding:
     """What is free where ranks share memory."""
-    text, remedy = f"{SHARED_MEMORY} cannot be written", causes.MOUNT
+    text = f"{SHARED_MEMORY} cannot be written"
+    remedy = causes.MOUNT
     if os.access(SHARED_MEMORY, os.W_OK):
         room = shutil.disk_usage(SHARED_MEMORY).free
         text = f"{room >> 20} MiB free in {SHARED_MEMORY}"
@@ -103,15 +104,21 @@ def _processors(
     yield Finding("processors", f"{used} ({model}), Linux {os.uname().release}", remedy)
     groups = [group for group in siblings.values() if group]
     if len(set(groups)) < len(groups):
-        remedy = "they share a core's units: choose one of each core (taskset), or turn off SMT"
-        yield Finding("siblings", "some processors are hyperthreads of one core", remedy)
+        yield Finding(
+            "siblings",
+            "some processors are hyperthreads of one core",
+            "they share a core's units: choose one of each core (taskset), or turn off SMT",
+        )
 
 
 def _rivals(processors: Sequence[int]) -> Iterator[Finding]:
     others = rivals(processors)
     for rival in others:
-        remedy = "wait for its end (lockstep run does), or use other processors"
-        yield Finding("Lockstep", f"{rival.name} measures on processors {rival.processors}", remedy)
+        yield Finding(
+            "Lockstep",
+            f"{rival.name} measures on processors {rival.processors}",
+            "wait for its end (lockstep run does), or use other processors",
+        )
     if not others:
         yield Finding("Lockstep", "no other run uses these processors")
 
@@ -121,8 +128,11 @@ def _watched(session: Conditions, processors: Sequence[int], watch_s: float) -> 
     time.sleep(watch_s)
     during = conditions.of_run(session, before, Moment.now(processors))
     waiting = conditions.crowding(during)
-    text = f"{during.wanting} threads of other programs want a processor"
-    yield Finding("load", text, "wait, or stop other programs" if waiting else "")
+    yield Finding(
+        "load",
+        f"{during.wanting} threads of other programs want a processor",
+        "wait, or stop other programs" if waiting else "",
+    )
     others = during.others
     if others is not None:
         remedy = "stop them, or measure at another time" if others > OTHERS else ""
@@ -135,8 +145,11 @@ def _watched(session: Conditions, processors: Sequence[int], watch_s: float) -> 
 def _quota(processors: int) -> Iterator[Finding]:
     for group, quota in quotas.quotas().items():
         if quota < processors:
-            remedy = "raise its CPU quota: the kernel stops all ranks when it is used up"
-            yield Finding("control group", f"{group} may use {quota:g} processors", remedy)
+            yield Finding(
+                "control group",
+                f"{group} may use {quota:g} processors",
+                "raise its CPU quota: the kernel stops all ranks when it is used up",
+            )
 
 
 def _mechanisms() -> Iterator[Finding]:
@@ -172,8 +185,10 @@ def shared(
     session = conditions.of_session(processors, "")
     packages = {"Python": session.python, **(session.packages or {})}
     yield Finding("versions", ", ".join(f"{name} {version}" for name, version in packages.items() if version))
-    build = Path("/proc/version").read_text().strip()
-    yield Finding("kernel", re.sub(r"\(\S+@\S+\) ", "", build))
+    kernel = os.uname()
+    preemption = re.findall(r"\bPREEMPT\w*", kernel.version)  # the rest may name its builder
+    words = [f"{kernel.sysname} version {kernel.release}", kernel.machine, *preemption[:1]]
+    yield Finding("kernel", ", ".join(words))
     yield Finding("machine", f"{session.cores} processors, {(session.memory_bytes or 0) / 2**30:.0f} GiB")
     mpis = dict.fromkeys(f"{one.kind} {one.version}" for one in launchers())
     yield Finding("MPIs", ", ".join(mpis) or "none")

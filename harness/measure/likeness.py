@@ -87,7 +87,8 @@ def _differences(calibrations: Sequence[Sequence[Calibration]], tolerance: Toler
     excess: dict[Difference, float] = {}
     for name, between_us in dict.fromkeys(key for each in costs for key in each):
         values_us = [each.get((name, between_us), 0.0) for each in costs]
-        min_us, max_us = min(values_us), max(values_us)
+        min_us = min(values_us)
+        max_us = max(values_us)
         allowed_us = max(tolerance.of_least * min_us, tolerance.of_time * between_us)
         if max_us - min_us > allowed_us:
             excess[Difference(name, min_us, max_us)] = (max_us - min_us) / allowed_us

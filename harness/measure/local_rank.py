@@ -29,7 +29,8 @@ class LocalRank:
         """``pid`` is the rank's as seen from here; 0: as it sees itself."""
         self._descriptor = descriptor
         itself = Identity.of(self._read(HEAD_BYTES))
-        self.pid_here, self.job = pid or itself.pid, itself.job
+        self.pid_here = pid or itself.pid
+        self.job = itself.job
         self.host = socket.gethostname()
         self.process = self.host, self.pid_here
         words = self._of_process("cmdline").replace(b"\0", b" ").decode(errors="replace")

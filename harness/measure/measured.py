@@ -2,21 +2,23 @@
 
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from coordinator.host.launch import LaunchError
-from coordinator.workload import Result, Workload
+from coordinator.workload import ParallelJob, Result, Workload
 from harness.measure import dedicated_recordings, trust
 from harness.measure.calibrate import Constants
 from harness.measure.execution_times import JobTimes, undisturbed
 from harness.measure.plan import Task
 from harness.measure.session import MeasurementSession, OverloadedError, Watcher
 from harness.spec import jobs
-from harness.store import conditions, records
+from harness.store import conditions, journal, records
 from harness.store.database import StoreError
-from harness.store.records import POLICY, RunRecord
+from harness.store.journal import Journal, RunName
+from harness.store.records import POLICY, JobRecord, RunRecord, Schedule
 from workloads.validation import InputError
 
 SLOWEST = 5.0  # on an overloaded host leases are at most so many times as long
@@ -32,6 +34,7 @@ class Measured:
     constants: Callable[[Task], Constants]  # returns the constants for the waiting rules of a task
     note: Callable[[str], None]  # receives the present step of a run
     timeline: bool = False
+    resume: bool = False  # whether a run of a log that was interrupted continues where it was
     times: JobTimes = field(default_factory=undisturbed, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
@@ -51,11 +54,17 @@ class Measured:
         before = conditions.Moment.now(session.processors)
         begin_s = time.monotonic()
         workload = self._workload(task, constants, before)
-        with dedicated_recordings.of(task, session) as kept:
+        with self._history(task) as history, dedicated_recordings.of(task, session) as kept:
+            past = history.past
             workload = replace(workload, jobs=kept.jobs(workload.jobs))
-            result = kept.keep(session.tools.run_workload(workload, self.note))
-        wall_s = time.monotonic() - begin_s
+            rest = replace(workload, jobs=past.rest(workload.jobs))
+            result = kept.keep(past.joined(session.tools.run_workload(rest, self.note, history=history)))
+            result = replace(result, warnings=(*result.warnings, *history.warnings))
+        wall_s = past.clock_ns / 1e9 + time.monotonic() - begin_s
+        asked = [job.number for job in task.jobs if job.estimate]
+        job_records = records.job_records(workload, result, asked)
         after = conditions.Moment.now(session.processors)
+        schedule = None if result.broken else _schedule(task, job_records)
         return task.record(
             session.name,
             processors=session.processors[: task.cell.processors],
@@ -64,18 +73,42 @@ class Measured:
             mechanism_reason=result.mechanism_reason,
             launcher=result.launcher,
             wall_s=wall_s,
-            failure=result.failure,
+            # Of a log a job that fails is one of many: the others have means.
+            failure="" if schedule else result.failure,
             conditions=replace(
                 conditions.of_run(session.conditions, before, after),
                 **task.cell.topology.table(),
                 **kept.conditions,
                 **_afterwards(result, task.cell.processors),
+                **past.known(),
                 calibration=constants.warning,
             ),
-            jobs=records.job_records(workload, result),
+            jobs=job_records,
+            schedule=schedule,
             ranks=result.ranks,
             switches=result.switches,
         )
+
+    @contextmanager
+    def _history(self, task: Task) -> Iterator[Journal]:
+        """The journal of a run of a log; other runs have none."""
+        if task.cell.log is None or task.kind != POLICY:
+            yield journal.NEW
+            return
+        session = self.session
+        run = RunName(task.experiment.digest, task.key)
+        first = journal.header(run, session.conditions)
+        with journal.kept(run.place(session.store.path), first, self.note, resume=self.resume) as history:
+            past = history.past
+            if past.conditions and (other := conditions.difference(past.conditions, session.conditions)):
+                name, old, new = other
+                rule = f"the interrupted run was measured with {name} = {old!r}, but now it is {new!r}"
+                remedy = "omit --resume, or choose another --results directory"
+                raise InputError("--resume", True, rule, remedy)
+            if past.interrupted_ns:
+                over = f"{len(past.ended)} of {len(task.jobs)} jobs are over"
+                self.note(f"continuing at {past.clock_ns / 1e9:.1f} s of its clock, where {over}")
+            yield history
 
     def _workload(self, task: Task, constants: Constants, before: conditions.Moment) -> Workload:
         session, scheduler, experiment = self.session, task.scheduler, task.experiment
@@ -84,7 +117,9 @@ class Measured:
             self.times.read(session.store, experiment.digest)
             estimates = self.times.fitted()
         return Workload(
-            jobs=tuple(replace(job, estimate=estimates.get(job.program)) for job in task.jobs),
+            jobs=tuple(
+                replace(job, estimate=job.estimate or estimates.get(job.program)) for job in task.jobs
+            ),
             policy=scheduler.policy,
             processors=() if session.nodes else session.processors[: task.cell.processors],
             nodes=session.nodes,
@@ -94,7 +129,7 @@ class Measured:
             seed=experiment.seed,
             repeat=task.repeat,
             memory_step_ns=constants.memory_step_of(jobs.working_sets(task.jobs)),
-            timeout_s=60 + 20 * self.guess_s(task),
+            timeout_s=60 + 20 * self.guess_s(task) + _awaited_s(task.jobs),
             timeline=self.timeline,
             lease_s=experiment.lease_s * self._slowness(before),
             topology=task.cell.topology,
@@ -105,6 +140,21 @@ class Measured:
         """By how much this host may be slower to answer than an idle one: an agent may wait for its turn."""
         waiting = conditions.crowding(replace(self.session.conditions, wanting=now.wanting))
         return min(SLOWEST, 1 + waiting / (self.session.conditions.cores or 1))
+
+
+def _awaited_s(jobs: Sequence[ParallelJob]) -> float:
+    """For how long a run may wait for its jobs to arrive."""
+    pauses_ns = sum(max(0, job.after.think_ns) for job in jobs if job.after)
+    return max(job.arrival_s for job in jobs) + pauses_ns / 1e9
+
+
+def _schedule(task: Task, jobs: Sequence[JobRecord]) -> Schedule | None:
+    """The schedule of a run whose jobs are those of a log."""
+    if task.cell.log is None:
+        return None
+    from harness.measure import log_schedule  # noqa: PLC0415 - NumPy is slow to load
+
+    return log_schedule.of_run(task, jobs)
 
 
 def _afterwards(result: Result, processors: int) -> dict[str, Any]:

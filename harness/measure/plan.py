@@ -2,7 +2,7 @@
 
 An experiment is planned as tasks; a back end carries a task out and returns its record; ``summary``
 turns records into rows. Back ends are ``measured.Measured``, ``as_started.AsStarted``,
-``predict.process_level.Simulated`` and ``predict.job_level.SimulatedByJob``.
+``through_slurm.ThroughSlurm``, ``predict.process_level.Simulated`` and ``predict.job_level.SimulatedByJob``.
 """
 
 from __future__ import annotations
@@ -96,6 +96,12 @@ class Task:
         return policy.relocates and (bool(self.experiment.owners) or not policy.uses_owner_load)
 
     @property
+    def simulable(self) -> bool:
+        """Whether its processes stay on their processors, or start again from their beginning elsewhere."""
+        resumed = any(job.program.checkpoint_phases for job in self.jobs)
+        return not self.relocates or not (self.scheduler.policy.moves or resumed)
+
+    @property
     def counterpart(self) -> Task:
         """The same run, simulated; a recorded run has none."""
         return replace(self, kind=records.COUNTERPARTS[self.kind])
@@ -149,8 +155,9 @@ def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Ta
 
     Repeats are outermost and cells next. Each repeat shuffles the runs of a cell under every scheduler, so
     that a machine that drifts favours none of them. In their middle it has the dedicated runs, with which
-    they are compared; if these decide how long the others may take, they come first. Of jobs without
-    processes each scheduler has one run in each cell.
+    they are compared; if these decide how long the others may take, they come first. Jobs of a log have
+    none: they are compared with their times in the log. Of jobs without processes each scheduler has one run
+    in each cell.
     """
     if experiment.by_job:
         return [
@@ -169,7 +176,7 @@ def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Ta
 def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     """The runs of one repeat of a cell, in an order that only these three decide."""
     everything = cell.jobs()
-    first = {job.program: job for job in reversed(everything)}
+    first = {job.program: job for job in reversed(everything)} if not experiment.of_log else {}
     alone = [ParallelJob(job.number, job.program) for job in reversed(first.values())]
     chance = random.Random(f"{experiment.seed}/{cell.index}/{repeat}")
     if experiment.of_settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -13,7 +14,8 @@ from pathlib import Path
 from string import Template
 
 from coordinator.host.bindings import Mask
-from coordinator.host.launchers import COUNTS, GivenOption, Launcher, OpenMpi, given, kind_at, kinds_of
+from coordinator.host.launcher_options import COUNTS, GivenOption, given
+from coordinator.host.launchers import Launcher, OpenMpi, Srun, kind_at, kinds_of
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 WRAPPERS = (
@@ -29,7 +31,19 @@ SYSTEM_FOLDERS = (Path("/bin"), Path("/usr/bin"), Path("/sbin"), Path("/usr/sbin
 DEEPEST = 4  # scripts that start scripts
 LONGEST_TEXT = 1 << 20  # characters
 MOST_LAUNCHES = 200
+COMPILERS = ("mpicc", "mpicxx", "mpic++", "mpifort", "mpif90", "mpif77")
+"""Of MPI: in scripts they are looked for, too."""
+
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+BIND_OPTIONS = ("bind-to", "binding", "cpu-bind")
+BIND_VARIABLES = (
+    "OMPI_MCA_hwloc_base_binding_policy",
+    "PRTE_MCA_hwloc_default_binding_policy",
+    "HYDRA_BINDING",
+)
+BIND_THEMSELVES = ("I_MPI_", "MV2_")
+"""How variables of MPIs begin that bind their ranks by rules of their own."""
+
 VARIABLE_OPTIONS = ("x", "genv", "env")
 DIRECTORY_OPTIONS = ("wdir", "wd", "chdir", "D")
 
@@ -80,6 +94,23 @@ class PlannedLaunch:
     def two_phase(self) -> bool:
         return EXEC in self.wrappers
 
+    def binding(self, cores: int) -> str:
+        """To what the launcher binds each rank: "core", "none", or another kind; empty if that is unknown.
+
+        ``cores`` are those of the host.
+        """
+        for word in ("core", "socket", "none"):
+            if self.option(f"bind-to-{word}") is not None:
+                return word
+        named = [self.option(*BIND_OPTIONS), *map(self.variables.get, BIND_VARIABLES)]
+        if chosen := next(filter(None, named), ""):
+            kind = chosen.lower().partition(":")[0]
+            return "core" if kind in ("core", "cores", "hwthread", "threads") else kind
+        if self.kind is not None and issubclass(self.kind, OpenMpi):
+            return "core" if 1 <= (self.ranks or 0) <= min(2, cores) else ""
+        unknown = self.kind is Srun or any(name.startswith(BIND_THEMSELVES) for name in self.variables)
+        return "none" if self.launcher and not unknown else ""
+
     def option(self, *names: str) -> str | None:
         """The value of the first option with one of these names; None without one."""
         return next((one.value for one in self.options if one.name in names), None)
@@ -89,6 +120,12 @@ def planned(command: Sequence[str], variables: Mapping[str, str], processors: Ma
     """The first MOST_LAUNCHES that can be read from a command and from shell scripts that it names."""
     around = PlannedLaunch((), dict(variables), processors)
     return list(islice(_launches(tuple(command), around, ()), MOST_LAUNCHES))
+
+
+def host_cores() -> int:
+    """How many cores this host has, however many processors each of them has."""
+    files = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
+    return len({file.read_text() for file in files}) or os.cpu_count() or 1
 
 
 def text_of(file: Path) -> str:
@@ -124,7 +161,12 @@ def _launches(
         yield _launch(path, words[1:], around)
     elif script := _script(words[:1]):
         yield from _of_script(script, around, inside)
-    elif not inside or (path and Path(path).parent not in SYSTEM_FOLDERS) or name.startswith("python"):
+    elif (
+        not inside
+        or (path and Path(path).parent not in SYSTEM_FOLDERS)
+        or name.startswith("python")
+        or name in COMPILERS
+    ):
         yield replace(around, programs=(PlannedProgram(words),))
 
 

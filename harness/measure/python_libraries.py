@@ -41,9 +41,11 @@ def libraries(interpreter: Path, words: Sequence[str], variables: Mapping[str, s
 
 def _program(words: Sequence[str]) -> tuple[str, Path]:
     """The text of the program, or one that imports it, and the directory where its own modules are."""
-    place, here = 0, Path()
+    place = 0
+    here = Path()
     while place < len(words) and words[place].startswith("-"):
-        word, behind = words[place], "".join(words[place + 1 : place + 2])
+        word = words[place]
+        behind = "".join(words[place + 1 : place + 2])
         if word == "-c":
             return behind, here
         if word == "-m" and behind != "mpi4py":  # mpi4py runs what is named behind it
@@ -55,7 +57,9 @@ def _program(words: Sequence[str]) -> tuple[str, Path]:
 
 def _imports(source: str, folders: Sequence[Path]) -> list[str]:
     """The first parts of the modules that a program imports, also in its own modules in these folders."""
-    texts, seen, foreign = [source], set[str](), list[str]()
+    texts = [source]
+    seen = set[str]()
+    foreign = list[str]()
     for text in texts:
         for name in _imported(text):
             first = name.partition(".")[0]
@@ -91,7 +95,8 @@ def _imported(text: str) -> Iterator[str]:
 def _installed(interpreter: Path) -> list[Path]:
     """The directories where packages for an interpreter are installed."""
     prefix = interpreter.absolute().parent.parent
-    prefixes, settings = [prefix], text_of(prefix / "pyvenv.cfg")
+    prefixes = [prefix]
+    settings = text_of(prefix / "pyvenv.cfg")
     if re.search(r"(?mi)^include-system-site-packages *= *true", settings):
         prefixes += [Path(home).parent for home in re.findall(r"(?m)^home *= *(.+?) *$", settings)]
     patterns = [
@@ -103,7 +108,8 @@ def _installed(interpreter: Path) -> list[Path]:
 def _extensions(modules: Sequence[str], folders: Sequence[Path]) -> Iterator[Path]:
     """The shared libraries in the distributions of modules, and in those that these require."""
     installed = dict(_distributions(folders))
-    coming, seen = [_of_module(one, installed) for one in modules], set[str]()
+    coming = [_of_module(one, installed) for one in modules]
+    seen = set[str]()
     for name in coming:
         one = installed.get(name)
         if one is None or name in seen:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from harness.measure.rank_notes import Counters, RankNote
 
 RUNNING, ASLEEP, STOPPED, ENDED, SILENT = "running", "asleep", "stopped", "ended", "silent"
-"""States of a process; SILENT: its host does not answer, so the state is unknown."""
+"""States of a process; SILENT: neither it nor its host answers, or its line was cut: the state is unknown."""
 
 ANSWER_S = 2.0
 """A rank that does not answer a question within this time is late."""

@@ -276,7 +276,8 @@ class Registrar:
             except BlockingIOError:
                 return
             except OSError:
-                came, passed = b"", []
+                came = b""
+                passed = []
             for descriptor in passed:
                 self._close_passed(one)
                 self._passed[one] = descriptor
@@ -287,9 +288,10 @@ class Registrar:
 
     def _hear(self, one: socket.socket, line: bytes) -> bool:
         """One line of a process; returns whether it makes sense."""
-        words, now_s = line.decode(errors="replace").split(" "), time.monotonic()
-        if len(words) == 3 and words[0] == self._key:
-            return self._let_answer(one, host=words[2])
+        words = line.decode(errors="replace").split(" ")
+        now_s = time.monotonic()
+        if len(words) == 4 and words[0] == self._key:
+            return self._let_answer(one, *words[2:])
         if len(words) == 2 and words[0] == self._key:
             self._strangers.pop(one, None)
             self._roll.announce(one, words[1], now_s)
@@ -310,7 +312,7 @@ class Registrar:
         if not watch.add(rank):
             rank.close()
 
-    def _let_answer(self, one: socket.socket, host: str) -> bool:
+    def _let_answer(self, one: socket.socket, host: str, place: str) -> bool:
         """By this line a rank will answer the questions of the watch; returns False: it is no line to us."""
         from harness.measure.remote_rank import REFUSED, RemoteRank  # noqa: PLC0415 - rarely needed
 
@@ -321,7 +323,7 @@ class Registrar:
             with suppress(OSError):
                 one.send(REFUSED)
             return False
-        rank = RemoteRank(line, host)
+        rank = RemoteRank(line, host, place)
         if not self._watch.add(rank):
             rank.refuse()
         return False

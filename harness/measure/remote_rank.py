@@ -12,6 +12,7 @@ import struct
 import termios
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from harness.measure.rank_notes import (
     FINALIZED,
@@ -60,21 +61,33 @@ class Answer:
     syscall: bytes
     handled: int
 
+    @cached_property
+    def counters(self) -> Counters:
+        return Counters.of(self.page)
+
 
 class RemoteRank:
-    """As ``Rank``; owns the line. Nothing here waits for the rank."""
+    """As ``Rank``; owns the line. Nothing here waits for the rank.
 
-    def __init__(self, line: socket.socket, host: str) -> None:
+    A rank whose line breaks comes again by another one. So one that has hung up, and does not come within
+    ANSWER_S, has ended. One whose line was reset may have been cut off by the network: it is SILENT.
+    """
+
+    def __init__(self, line: socket.socket, host: str, place: str) -> None:
+        """``place`` tells its process from others with the same number, on whatever host."""
         self.host, self.job, self.command, self.pid_here = printable(host), 0, "", 0
-        self.process = self.host, -line.fileno()  # until it has answered
+        self.process = place, -line.fileno()  # until it has answered
         self._line: socket.socket | None = line
         self._received = bytearray()
         self._question = b""  # that has been sent, and not answered so far
         self._asked_s = float("inf")  # the time of the first look is not known yet
-        self._wants_notes = True
+        self._wanted = NOTES  # the question whose answer someone waits for
         self._latest: Answer | None = None
         self._notes: Answer | None = None
+        self._read: tuple[bytes, RankNote | None] = b"", None  # a page, and what it notes
         self._has_ended = False
+        self._has_hung_up = False
+        self._lost_s = float("inf")  # when the line had ended
         self._late = False
         line.setblocking(False)
         self._send(NOTES)  # at once: it may be stopped soon
@@ -94,36 +107,51 @@ class RemoteRank:
         self._asked_s = min(self._asked_s, now_s)
         waits = self._line is not None and bool(self._question)
         self._late = waits and now_s - self._asked_s >= ANSWER_S
-        if self._latest is not None and Counters.of(self._latest.page).stage == FINALIZED:
+        if self._latest is not None and self._latest.counters.stage == FINALIZED:
             self._has_ended = True  # as far as MPI is concerned; its thread may wait for us to hang up
             self.close()
         self._ask_again(now_s)
+        self._miss(now_s)
         if self._latest is None:
-            return Sight(Counters(0, 0, 0, 0), ENDED, 0) if self._has_ended else None
-        counters, fields = Counters.of(self._latest.page), process_fields(self._latest.stat)
+            return Sight(Counters(0, 0, 0, 0), ENDED, 0) if self._has_ended or self._is_lost else None
+        counters, fields = self._latest.counters, process_fields(self._latest.stat)
         state, ticks = (fields[0], fields[1]) if fields else (RUNNING, 0)
         if self._has_ended:
             return Sight(counters, ENDED, ticks)
-        if self._late or self._line is None:
+        if self._late or self._is_lost:
             return Sight(counters, self._state_of_late(), ticks)
         return Sight(counters, state, ticks) if news else None
 
     def ask(self) -> None:
-        self._wants_notes = True
+        self._wanted = COUNTERS if self._has_told_all else NOTES
 
     def has_answered(self) -> bool:
-        return not self._wants_notes or self._late or self._line is None
+        return not self._wanted or self._late or self._has_ended or self._is_lost
 
     def note(self) -> RankNote | None:
         """Without communicators if it has gone on since it told them, or may have: it does not answer."""
         if self._latest is None:
             return None
         pid, first = self.process[1], self._latest.page[:HEAD_BYTES]
-        told = self._notes is not None and Counters.of(self._notes.page) == Counters.of(first)
         may_go_on = self._late or (self._line is None and not self._has_ended)
-        if self._notes is not None and told and not may_go_on:
-            return note(first + self._notes.page[HEAD_BYTES:], self._notes.names, pid)
+        if self._notes is not None and self._has_told_all and not may_go_on:
+            page = first + self._notes.page[HEAD_BYTES:]
+            if page != self._read[0]:
+                self._read = page, note(page, self._notes.names, pid)
+            return self._read[1]
         return head_note(first, self._notes.names if self._notes else b"", pid)
+
+    @property
+    def _has_told_all(self) -> bool:
+        """Whether it has begun and ended no call since it told all that it notes, as far as is known."""
+        if self._notes is None or self._latest is None:
+            return False
+        return self._notes.counters == self._latest.counters
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether its line has ended, and it should have come again by now."""
+        return self._line is None and (not self._has_hung_up or self._has_ended)
 
     def behind_names(self) -> tuple[int, int, list[str], bytes]:
         return -1, 0, [], b""
@@ -136,10 +164,16 @@ class RemoteRank:
 
     def _ask_again(self, now_s: float) -> None:
         """Send the next question if it is time for one, and the last one is answered."""
-        due = self._wants_notes or now_s - self._asked_s >= ASKING_S
+        due = self._wanted or now_s - self._asked_s >= ASKING_S
         if self._line is not None and due and not self._question:
-            self._send(NOTES if self._wants_notes else COUNTERS)
+            self._send(self._wanted or COUNTERS)
             self._asked_s = now_s
+
+    def _miss(self, now_s: float) -> None:
+        """A rank that has hung up has ended if it does not come again in time."""
+        if self._line is None:
+            self._lost_s = min(self._lost_s, now_s)
+            self._has_ended |= self._has_hung_up and now_s - self._lost_s >= ANSWER_S
 
     def _send(self, question: bytes) -> None:
         self._question = question
@@ -159,8 +193,8 @@ class RemoteRank:
         return SILENT if any(unsent) else STOPPED
 
     def _lose(self, error: OSError | None) -> None:
-        """The line has ended: with the rank, or because its host cannot be reached."""
-        self._has_ended = error is None or isinstance(error, ConnectionResetError | BrokenPipeError)
+        """The line has ended: the rank has hung up, or a network or host between has cut it."""
+        self._has_hung_up = error is None or isinstance(error, BrokenPipeError)
         self._question = b""
         self.close()
 
@@ -205,11 +239,13 @@ class RemoteRank:
         return part
 
     def _note_answer(self, answer: Answer) -> None:
-        if answer.names or self._question == NOTES:
-            self._wants_notes = False
+        self._latest = answer
         if answer.names:
             self._notes = answer
+        if self._question == COUNTERS and self._wanted and not self._has_told_all:
+            self._wanted = NOTES  # it has gone on, so its counters are not enough
+        elif answer.names or self._question == self._wanted:
+            self._wanted = b""
         self._question = b""
-        self._latest = answer
         itself = Identity.of(answer.page)
-        self.process, self.job = (self.host, itself.pid), itself.job
+        self.process, self.job = (self.process[0], itself.pid), itself.job

@@ -83,6 +83,8 @@ def run(
                     watcher.warn(f"{task.label}: {warning}")
         if record.failure and record.exceeded is None:
             watcher.warn(f"{task.label} failed: {record.failure}")
+        if record.failed_jobs:
+            watcher.warn(f"{task.label}: {record.failed_jobs}")
         prospects.hear(task, record)
         if prospects.hopeless and (left := len(tasks) - number - 1):
             watcher.warn(f"stopped: {prospects.failures} failures in a row; skipped {left} runs")
@@ -144,12 +146,14 @@ class Patience:
     """Tells whether to repeat a run: while it may help."""
 
     def __init__(self) -> None:
-        self._left, self._times = USELESS, 0
+        self._left = USELESS
+        self._times = 0
 
     def has(self, record: RunRecord) -> bool:
         """Whether to repeat the run of ``record``, of which it has heard all records so far."""
         if record.failure or not disturbed(record):
-            self._left, self._times = min(USELESS, self._left + 1), 0
+            self._left = min(USELESS, self._left + 1)
+            self._times = 0
             return False
         if self._times:
             self._left = max(0, self._left - 1)
@@ -162,7 +166,8 @@ class Patience:
 
 def _of_most(task: Task) -> str:
     """Of how many repeats it is one."""
-    least, most = task.experiment.min_repeats, task.experiment.repeats
+    least = task.experiment.min_repeats
+    most = task.experiment.repeats
     if task.repeat >= most:
         return ""
     return f" of {most}" if least == most else f" of at most {most}"

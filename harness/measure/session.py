@@ -99,7 +99,8 @@ class Counted:
     """Reports to a watcher the number of completed parts and the time left."""
 
     def __init__(self, watcher: Watcher, label: str) -> None:
-        self._watcher, self._label = watcher, label
+        self._watcher = watcher
+        self._label = label
         self._begin_s = time.monotonic()
 
     def __call__(self, done: int, total: int, left_s: float | None) -> None:
@@ -179,7 +180,8 @@ class MeasurementSession:
         for repetition in range(1 + trust.AGAIN):
             reason = f", again: {trust.unsteady(calibrations)}" if repetition else ""
             watcher.note(f"calibrating: messages, context switches, OS noise, slot switches{reason}")
-            before, calibrations = calibrations, self._calibration(working_sets, mechanisms)
+            before = calibrations
+            calibrations = self._calibration(working_sets, mechanisms)
             seen = {one.quantity.split()[-1] for one in calibrations}
             if again and (lost := sorted(set(mechanisms) - seen)):
                 raise LaunchError(f"no slots could be measured with {', '.join(lost)}")

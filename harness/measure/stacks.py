@@ -144,7 +144,9 @@ class Reading(ABC):
     stops = True
 
     def __init__(self, thread: Thread, tool: str, maps: str) -> None:
-        self.thread, self.tool, self.maps = thread, tool, maps
+        self.thread = thread
+        self.tool = tool
+        self.maps = maps
 
     @property
     def name(self) -> str:

@@ -85,10 +85,12 @@ class Factors:
 
         A median disregards a part that compiled something, and so does the lesser of two.
         """
-        ended, seconds = self._of[guess.kind], guess.seconds
+        ended = self._of[guess.kind]
+        seconds = guess.seconds
         if len(ended) < self._least:
             return usual
-        low, high = bisect.bisect(ended, (seconds, -math.inf)), bisect.bisect(ended, (seconds, math.inf))
+        low = bisect.bisect(ended, (seconds, -math.inf))
+        high = bisect.bisect(ended, (seconds, math.inf))
         factors = [factor for _, factor in ended[max(0, low - NEAR) : high + NEAR]]
         return statistics.median(factors) if len(factors) > 2 else min(factors)
 
@@ -126,7 +128,9 @@ class TimeLeft:
         self, guesses: Sequence[Guess], workers: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.order = order(guesses)
-        self._guesses, self._workers, self._clock = guesses, workers, clock
+        self._guesses = guesses
+        self._workers = workers
+        self._clock = clock
         self._waiting = iter(self.order)
         self._left = set(self.order)
         self._begun_s: dict[int, float] = {}

@@ -112,11 +112,14 @@ def chosen(sets: Iterable[Sequence[Calibration]], here: Conditions, folder: Path
             if reason := unsteady(calibrations):
                 lines.append(f"the host changed during its calibration ({reason}): {REMEDY}")
             return Chosen(calibrations, "; ".join(lines))
-    which, remedy = "no calibration", ""
+    which = "no calibration"
+    remedy = ""
     if loaded:
-        which, remedy = "no good calibration", f" ({loaded[0]}); lockstep calibrate needs an idle host"
+        which = "no good calibration"
+        remedy = f" ({loaded[0]}); lockstep calibrate needs an idle host"
     elif elsewhere:
-        which, remedy = "no calibration of this host", f", only of {', '.join(dict.fromkeys(elsewhere))}"
+        which = "no calibration of this host"
+        remedy = f", only of {', '.join(dict.fromkeys(elsewhere))}"
     remark = f"values missing in [machine] are from {PAPER}"
     return Chosen((), f"{which} in {folder}: {remark}{remedy}")
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -12,24 +12,32 @@ import numpy as np
 
 from coordinator.migration import Migration
 from coordinator.owners import changes
+from coordinator.policies.adaptive import RunToCompletion
+from coordinator.policies.predictions import LAST_TWO
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
+from harness.measure import log_schedule
 from harness.measure.plan import Task, plan
-from harness.predict.kept_outcome import kept
+from harness.predict import recorded_waits
+from harness.predict.drawn_jobs import draw
+from harness.predict.recorded_waits import WaitComparison
 from harness.predict.replicate import Precision, replicate
-from harness.predict.trace import Trace, read
+from harness.predict.trace import Recorded, Trace, read
 from harness.simulator.jobs import event_by_event
-from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
+from harness.simulator.jobs.kept_outcome import kept
 from harness.simulator.jobs.metrics import Metrics, batch_slowdowns, measure
-from harness.simulator.jobs.model import WHOLE_NS, Jobs, rigid
+from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome, rigid
 from harness.simulator.jobs.simulate import simulate
 from harness.spec import owners, sweep
 from harness.spec.experiment import Cell, Experiment
-from harness.spec.job_source import JobSource, Model, no_processors
+from harness.spec.job_source import JobSource, no_processors
+from harness.spec.scheduler import Scheduler, check_tiers
 from harness.store.conditions import Conditions
 from harness.store.records import RunRecord, Schedule
-from workloads.bounds import TRACE_S, fits
+from workloads.bounds import TRACE_S
 from workloads.constants import MachineConstants
+from workloads.machine import TAU_OF_PROGRAMS_S
+from workloads.program import Program
 from workloads.validation import InputError
 
 SIMULATOR = "simulator"
@@ -50,8 +58,11 @@ class SimulatedByJob:
 
     experiment: Experiment  # on machines of known sizes, with logs of known content
     logs: Mapping[int, Trace] = field(default_factory=dict, repr=False)  # by the index of the cell
+    # Of the first cell, on its machine, if its log names the scheduler of the site.
+    waits: WaitComparison | None = None
     session: str = ""
     conditions: Conditions = field(default_factory=Conditions)
+    digest: str = ""  # of the experiment whose jobs have processes; empty if they have none
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
@@ -62,14 +73,45 @@ class SimulatedByJob:
         try:
             for cell in experiment.cells:
                 with sweep.blamed(cell.settings):
-                    cell_jobs, log = _on_machine(cell, read_once)
+                    cell_jobs, log = _on_machine(cell, read_once, experiment.seed)
                     owners.on(experiment.owners, cell_jobs.processors)
                 cells.append(cell_jobs)
                 logs |= {cell.index: log} if log else {}
+            partitions = {one.partition for log in logs.values() for one in log.jobs.submitters}
+            for number, scheduler in enumerate(experiment.schedulers):
+                check_tiers(f"schedulers[{number}]", scheduler, partitions)
+            waits = _recorded_waits(cells[0], read_once, experiment.seed)
         except InputError as error:
             raise experiment.located(error) from None
         processors = max(cell.processors for cell in cells)
-        return cls(replace(experiment, cells=tuple(cells), processors=processors), logs)
+        return cls(replace(experiment, cells=tuple(cells), processors=processors), logs, waits)
+
+    @classmethod
+    def of_processes(cls, experiment: Experiment, tau_s: float = TAU_OF_PROGRAMS_S) -> Self:
+        """The back end for an experiment of programs: each job takes its nominal time on its processors.
+
+        Bounded slowdowns count times below ``tau_s`` as that; those of a log have a bound of their own.
+        InputError for a job whose time alone is not known.
+        """
+        cells: list[Cell] = []
+        logs: dict[int, Trace] = {}
+        for cell in experiment.cells:
+            for job in cell.jobs():
+                if not isinstance(job.program, Program) or job.program.adapts:
+                    rule = "cannot be simulated by job: how long it takes alone is not known"
+                    remedy = "use lockstep simulate --by process"
+                    raise experiment.located(
+                        InputError(f"job {job.number}", job.program.short_name, rule, remedy)
+                    )
+            source = JobSource(tau_s=cell.log.tau_s if cell.log else tau_s)
+            cells.append(replace(cell, source=source))
+            jobs = log_schedule.rigid_jobs(cell.jobs())
+            numbers = np.array(cell.log.numbers if cell.log else range(len(jobs)), dtype=np.int64)
+            unknown = Recorded(*np.full((len(Recorded._fields), len(jobs)), -1.0))
+            logs[cell.index] = Trace(jobs, numbers, cell.processors, {}, {}, {}, unknown)
+        # Of a log, simulations by job are rows of the same experiment as its runs.
+        digest = experiment.digest if experiment.of_log else ""
+        return cls(replace(experiment, cells=tuple(cells)), logs, digest=digest)
 
     @property
     def tasks(self) -> list[Task]:
@@ -104,6 +146,7 @@ class SimulatedByJob:
             raise task.experiment.located(_of_policy(error, task)) from None
         return task.record(
             self.session,
+            digest=self.digest or task.experiment.digest,
             processors=(),
             constants=self.constants(task),
             launcher=SIMULATOR,
@@ -114,15 +157,20 @@ class SimulatedByJob:
         )
 
     def _source(self, task: Task) -> dict[str, Any]:
+        if task.cell.groups:
+            return log_schedule.source(task)
         values, log = _source_of(task), self.logs.get(task.cell.index)
         source: dict[str, Any] = {"warm_up": values.warm_up, "tau_s": values.tau_s}
         if log and values.log:
             file = os.fsencode(values.log.file).decode(errors="backslashreplace")
             source |= {"log": log.header, "file": file, "content": values.content}
-            source |= {"load": values.log.load} if values.log.load is not None else {}
-            source |= {"skipped": log.skipped, "assumed": log.assumed, "count": len(log.jobs)}
+            source |= {key: value for key, value in values.log.changes.items() if value is not None}
+            source |= {"recorded_waits": asdict(self.waits)} if self.waits else {}
+            assumed = dict(log.assumed) | _without_users(log, task.experiment.schedulers)
+            source |= {"skipped": log.skipped, "assumed": assumed, "count": len(log.jobs)}
         if values.model:
-            source |= {"model": asdict(values.model), "count": values.model.count}
+            source |= {"model": values.model.table, "count": values.model.count}
+            source |= {"terminating": True} if values.terminating else {}
         if values.migration != Migration():
             source |= {"migration": asdict(values.migration)}
         if task.cell.machine:
@@ -143,10 +191,12 @@ def _source_of(task: Task) -> JobSource:
 
 def _of_policy(error: InputError, task: Task) -> InputError:
     """An error about what a policy decides, with the scheduler's place in the file; others unchanged."""
-    if error.key != "policy":
-        return error
     key = f"schedulers[{task.experiment.schedulers.index(task.scheduler)}].policy"
-    return InputError(key, task.scheduler.name, error.rule, error.remedy)
+    return _at(error, key, task.scheduler.name)
+
+
+def _at(error: InputError, key: str, name: str) -> InputError:
+    return InputError(key, name, error.rule, error.remedy) if error.key == "policy" else error
 
 
 def _read(file: str) -> Trace:
@@ -156,12 +206,12 @@ def _read(file: str) -> Trace:
         raise InputError("log.file", error.value, error.rule, error.remedy) from None
 
 
-def _on_machine(cell: Cell, read_once: Callable[[str], Trace]) -> tuple[Cell, Trace | None]:
+def _on_machine(cell: Cell, read_once: Callable[[str], Trace], seed: int) -> tuple[Cell, Trace | None]:
     """The cell with the size of its machine and the content of its log, and the log; else InputError."""
     source, processors, log = cell.source, cell.processors, None
     assert source
     if source.log:
-        log = read_once(source.log.file)
+        log = read_once(source.log.file).estimated(source.log.estimates, seed)
         processors = processors or log.processors or 0
         if not processors:
             raise no_processors(
@@ -174,15 +224,43 @@ def _on_machine(cell: Cell, read_once: Callable[[str], Trace]) -> tuple[Cell, Tr
     lost = len(cell.lost)
     if log:
         log.check(processors, lost)
-    elif source.model and source.model.rigid:
-        for index, most in enumerate(source.model.maxima):
-            fits(f"model.maxima[{index}]", min(most, processors), processors, lost=lost)
+    elif source.model:
+        source.model.check(processors, lost)
     return cell, log
+
+
+def _recorded_waits(cell: Cell, read_once: Callable[[str], Trace], seed: int) -> WaitComparison | None:
+    """The waits of the log before its arrivals are stretched; None without the scheduler of the site."""
+    source = cell.source
+    if not (source and source.log and source.log.scheduler):
+        return None
+    log = read_once(source.log.file).estimated(source.log.estimates, seed)
+    try:
+        return recorded_waits.compare(
+            *(log, cell.processors, source.log.scheduler, source.warm_up),
+            topology=cell.topology,
+            lost=cell.lost,
+            migration=source.migration,
+        )
+    except InputError as error:
+        if error.key == "scheduler.tiers":
+            raise InputError(f"log.{error.key}", error.value, error.rule, error.remedy) from None
+        raise _at(error, "log.scheduler.policy", source.log.scheduler.name) from None
+
+
+def _without_users(log: Trace, schedulers: Iterable[Scheduler]) -> dict[str, int]:
+    """How many jobs are of unknown users, if a scheduler predicts execution times by user."""
+    policies = (scheduler.policy for scheduler in schedulers)
+    predicts = any(
+        isinstance(policy, RunToCompletion) and policy.estimating() == LAST_TWO for policy in policies
+    )
+    unknown = len(log.jobs) - sum(bool(submitter.user) for submitter in log.jobs.submitters)
+    return {"users unknown, so that predictions are the estimates": unknown} if predicts and unknown else {}
 
 
 def _of_log(log: Trace, task: Task) -> dict[str, Any]:
     jobs, source, seed = log.jobs, _source_of(task), task.experiment.seed
-    if isinstance(task.scheduler.policy, ONE_AT_A_TIME):
+    if isinstance(task.scheduler.policy, ONE_AT_A_TIME) and not task.cell.groups:
         # Jobs that all arrive at once are no load: only so many that no clock holds them are too many.
         load = float(jobs.times_s(jobs.max_processes).sum()) / (log.span_s or TRACE_S)
         if load > 1:
@@ -210,16 +288,17 @@ def _of_model(task: Task) -> dict[str, Any]:
     source, cell, policy = _source_of(task), task.cell, task.scheduler.policy
     model = source.model
     assert model
-    watched = int(model.count * WATCHED_SHARE)
+    watched = None if source.terminating else int(model.count * WATCHED_SHARE)
     topology, lost, present = cell.topology, cell.lost, task.owners
+    outcomes: list[JobLevelOutcome] = []
 
     def one(random: np.random.Generator) -> Metrics | None:
         jobs = draw(model, cell.processors, random, len(lost))
         come_and_go = changes(present, int(random.integers(2**31)), 0) if present else ()
         machine = topology, come_and_go, source.migration, lost
         outcome = simulate(jobs, cell.processors, policy, watched, *machine)
-        late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
-        if outcome.saturated or late:
+        outcomes[:] = [outcome]
+        if watched and (outcome.saturated or outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]):
             return None
         return measure(outcome, warm_up=source.warm_up, last=watched, tau_s=source.tau_s)
 
@@ -234,21 +313,9 @@ def _of_model(task: Task) -> dict[str, Any]:
         "half_width": {name: one.shown_half for name, one in means.items()},
         "slowdowns": [metrics.bounded_slowdown for metrics in replications.metrics],
         "replications": len(replications.metrics),
+        # The only replication is a schedule of all jobs, as that of a log is.
+        "outcome": "" if watched or most > 1 else kept(outcomes[0], np.arange(1, model.count + 1)),
     }
-
-
-def draw(model: Model, processors: int, random: np.random.Generator, lost: int = 0) -> Jobs:
-    """The jobs of one replication, none larger than what is left; the load refers to all processors."""
-    most = np.minimum(random.choice(np.asarray(model.maxima), model.count), processors - lost)
-    mu = random.choice(np.asarray(model.mu, dtype=float), model.count)
-    work_s = hyperexponential(model.count, model.shares, model.means_s, random)
-    base = moldable(np.zeros(model.count), most, work_s, mu)
-    if model.rigid:
-        base = replace(base, min_processes=most)
-    demand_s = base.times_s(most) * most if model.rigid else base.demand_s
-    gap_s = float(demand_s.mean()) / (processors * model.load)
-    between = gaps_s(model.arrivals, model.count, gap_s, random, cv=model.cv, unit_s=gap_s / 1000)
-    return replace(base, submit_ns=in_ns(np.cumsum(between)))
 
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:

@@ -1,6 +1,7 @@
 """Measured runs that lack a simulated counterpart, and the back end that makes it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from harness.measure import plan
 from harness.measure.plan import BackEnd, Key, Task
@@ -11,6 +12,7 @@ from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import COUNTERPARTS, RECORDED, RunRecord
+from workloads.validation import InputError
 
 Lacking = list[tuple[Task, RunRecord]]  # simulations to make, each with a measured run to imitate
 
@@ -37,8 +39,9 @@ def missing(
     """The simulations that measured runs lack, each with the last measured record.
 
     It leaves out cells with a job that the simulator does not know (a command without a recording),
-    processes that change their processors or are unbound on several hosts, and remedies that are simulated
-    for bound processes only. A counterpart counts if it was simulated with the constants of the measured run.
+    processes that change their processors, continue from checkpoints or are unbound on several hosts, and
+    remedies that are simulated for bound processes only. A counterpart counts if it was simulated with the
+    constants of the measured run.
     """
     done = plan.recorded(records)
     lacking = []
@@ -46,7 +49,7 @@ def missing(
         if task.kind == RECORDED:
             continue
         roams = task.scheduler.options.bind is not True and len(experiment.nodes) > 1
-        unknown = task.relocates or roams or task.scheduler.not_simulated
+        unknown = not task.simulable or roams or task.scheduler.not_simulated
         if unknown or not _replayable(task, recorded):
             continue
         measured, simulated = done.get(task.key), done.get(task.counterpart.key)
@@ -91,4 +94,24 @@ def complete(
     more = further(experiment, [*records, *simulations])
     if more := [(task, record) for task, record in more if _replayable(task, recorded)]:
         list(simulated(more, timeline=False))
-    return simulations
+    return [*simulations, *_by_job(experiment, records, session, store, watcher)]
+
+
+def _by_job(
+    experiment: Experiment, records: Sequence[RunRecord], session: str, store: Store, watcher: Watcher
+) -> list[RunRecord]:
+    """Simulate and store, job by job, the jobs of a log under the policies that this level knows."""
+    if not (experiment.of_log and records):
+        return []
+    from harness.predict.job_level import SimulatedByJob  # noqa: PLC0415 - its compiler takes long to import
+
+    # The digest of an experiment that was rebuilt from its records may be another one than theirs.
+    cells = {one.cell for one in records}
+    here = replace(experiment, cells=tuple(cell for cell in experiment.cells if cell.index in cells))
+    try:
+        by_job = replace(SimulatedByJob.of_processes(here), session=session, digest=records[-1].digest)
+    except InputError:
+        return []  # a program whose time alone is not known
+    done = plan.recorded(records)
+    lacking = [task for task in by_job.tasks if task.key not in done and by_job.refusal(task) is None]
+    return list(run(lacking, by_job, store, watcher, what="simulations by job"))

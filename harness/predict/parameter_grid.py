@@ -16,7 +16,9 @@ from workloads.work import duration_name
 PANELS = {"none": "none", "implicit": "two-phase", "gang": "gang"}
 """The policies that stand side by side, with the headings of their panels."""
 
-FACTORS, IMBALANCES, QUANTA_MS = (1, 4, 20), (0.25, 1.0, 1.75), (10.0, 50.0)
+FACTORS = (1, 4, 20)
+IMBALANCES = (0.25, 1.0, 1.75)
+QUANTA_MS = (10.0, 50.0)
 RULES: Mapping[str, Mapping[str, Any]] = {
     "none: block at once": {"waiting": "immediate"},
     "2 context switches": {"waiting": "fixed", "spin_switches": 2},

@@ -77,7 +77,8 @@ def of_scene(scene: Scene) -> list[Picture]:
     """Ousterhout's matrix, what each processor may run in each slot, and those of the policy's family."""
     if not scene.placements and not scene.waiting:
         return []
-    last, after = scene.slots[-1], "until the next event"
+    last = scene.slots[-1]
+    after = "until the next event"
     if last.length_ms is not None:
         after = f"until {in_ms(last.from_ms + last.length_ms)}"
         if scene.cyclic:
@@ -119,7 +120,8 @@ def _owners(places: Mapping[Any, Sequence[int]], names: Any) -> dict[int, tuple[
 
 def _array(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture | None:
     """Ousterhout's linear array and the window of each slot, unless windows are rows of the matrix."""
-    owners, processors = _owners(state.seats, names), len(scene.slots[0].runs)
+    owners = _owners(state.seats, names)
+    processors = len(scene.slots[0].runs)
     if not owners or getattr(policy, "packing", "") not in LINEAR:
         return None
     seats = range((max(owners) // processors + 1) * processors)
@@ -169,7 +171,8 @@ def _tree(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Pic
 
 def _office(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> Picture | None:
     """The registration office: its nodes and the order in which the pointer visits them."""
-    office, order = state.office, [*state.order]
+    office = state.office
+    order = [*state.order]
     visits = [order.index(node.job) + 1 if node.job in order else 0 for node in office]
     jobs = [names[node.job] for node in office]
     rows = [
@@ -205,7 +208,8 @@ def _regions(state: Any, scene: Scene, names: Sequence[str], policy: Policy) -> 
     rows, columns = grid(processors)
     if cube:
         bits = dimension(processors)
-        rows, columns = 1 << bits // 2, 1 << bits - bits // 2
+        rows = 1 << bits // 2
+        columns = 1 << bits - bits // 2
     along, across = ([n ^ n >> 1 if cube else n for n in range(side)] for side in (rows, columns))
 
     def label(number: int, side: int) -> str:

@@ -157,8 +157,9 @@ START = "mpiexec -n N lockstep simulate EXPERIMENT --mpi"
 
 
 def needs_workers(size: int) -> InputError:
-    rule = f"needs ranks of mpiexec that wait for work, and has {size - 1}"
-    return InputError("--mpi", True, rule, f"write {START}")
+    return InputError(
+        "--mpi", True, f"needs ranks of mpiexec that wait for work, and has {size - 1}", f"write {START}"
+    )
 
 
 def join_pool() -> None:

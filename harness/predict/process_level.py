@@ -13,6 +13,7 @@ from coordinator.owners import changes
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
 from coordinator.workload import ParallelJob
+from harness.measure import log_schedule
 from harness.measure.calibrate import Constants
 from harness.measure.plan import Task, plan
 from harness.predict.pool import Pool, Progress, compute
@@ -28,7 +29,7 @@ from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.scheduler import Scheduler
 from harness.store.conditions import Conditions
-from harness.store.records import RECORDED, JobRecord, RunRecord
+from harness.store.records import RECORDED, JobRecord, RunRecord, known, recorded_estimate
 from workloads import timeline as timelines
 from workloads.constants import MachineConstants
 from workloads.options import WITHIN_JOB
@@ -100,7 +101,7 @@ class Host:
     def of_run(cls, measured: RunRecord) -> Self:
         """The host of ``measured``, without what its conditions say of that run alone."""
         conditions = replace(measured.conditions, warnings=(), recording="", recorded_until_ns=None)
-        estimates = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
+        estimates = {job.job: known for job in measured.jobs if (known := job.execution_time)}
         return cls(
             measured.processors,
             measured.constants,
@@ -160,7 +161,7 @@ class Simulated:
 
     def refusal(self, task: Task) -> InputError | None:
         """An error for commands without recordings, malleable programs, and moving processes; else None."""
-        if task.relocates:
+        if not task.simulable:
             rule = "cannot be simulated by process, since it gives running jobs other processors"
             remedy = 'use lockstep run --no-simulate, or simulate job by job (level = "jobs")'
             return InputError("policy", task.scheduler.name, rule, remedy)
@@ -186,7 +187,7 @@ class Simulated:
         begin_s = time.monotonic()
         host, scheduler = self.host(task), task.scheduler
         estimates = host.estimates
-        jobs = [replace(job, estimate=estimates.get(job.number)) for job in task.jobs]
+        jobs = [replace(job, estimate=estimates.get(job.number, job.estimate)) for job in task.jobs]
         outcome = simulate(
             [self._job(job, task) for job in jobs],
             host.machine(scheduler),
@@ -199,6 +200,8 @@ class Simulated:
             timeline=self.timeline,
             owners=changes(task.owners, task.experiment.seed, task.repeat),
         )
+        estimated = {job.number: job.estimate for job in jobs}
+        job_records = tuple(_job(job, task, estimated[job.number], outcome.failure) for job in outcome.jobs)
         return task.record(
             self.session,
             digest=host.digest or task.experiment.digest,
@@ -208,7 +211,8 @@ class Simulated:
             wall_s=time.monotonic() - begin_s,
             failure=outcome.failure,
             conditions=replace(host.conditions, throttled=outcome.throttled, throttled_periods=None),
-            jobs=tuple(_job(job, task, outcome.failure) for job in outcome.jobs),
+            jobs=job_records,
+            schedule=None if outcome.failure else log_schedule.of_run(task, job_records),
             ranks=tuple(_ranks(outcome, task, host.processors)),
         )
 
@@ -234,29 +238,33 @@ def tasks_of(experiment: Experiment) -> list[Task]:
     return [task.counterpart for task in plan(experiment, experiment.cells) if task.kind != RECORDED]
 
 
-def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:
-    (program,) = (one.program for one in task.jobs if one.number == job.number)
+def _job(job: JobOutcome, task: Task, estimate: ExecutionTime | None, failure: str) -> JobRecord:
+    (asked,) = (one for one in task.jobs if one.number == job.number)
     return JobRecord(
         job=job.number,
-        program=described(program),
+        program=described(asked.program),
         processes=max(len(job.placement), len(job.processes)),
         placement=job.placement,
         arrival_ns=job.arrival_ns,
         start_ns=job.start_ns,
         finish_ns=job.finish_ns,
         failure="" if job.finish_ns is not None else failure or "not finished",
+        estimate=recorded_estimate(estimate, of_user=asked.estimate is not None),
+        submitter=known(asked.submitter),
+        requeued=job.requeued,
     )
 
 
 def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[RankResult]:
     spans = _spans(outcome)
-    process = 0
+    begin, every = 0, sum(job.program.processes for job in task.jobs)
     for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):
         ours = next(one for one in outcome.jobs if one.number == job.number)
+        process = begin + every * ours.requeued
         for rank in range(len(ours.processes) if ours.finish_ns is not None else 0):
             result = _rank(ours, rank, processors[ours.placement[rank % len(ours.placement)]])
             yield _traced(result, spans[spans[:, 0] == process + rank], process) if len(spans) else result
-        process += job.program.processes
+        begin += job.program.processes
 
 
 def _rank(job: JobOutcome, rank: int, processor: int) -> RankResult:
@@ -337,23 +345,24 @@ def simulated_job(
     job: ParallelJob, recorded: RecordedPrograms = NONE, *, blocking_calls: bool = True
 ) -> SimulatedJob:
     """The job on a simulated machine; ``blocking_calls`` as for :meth:`RecordedPrograms.replayed`."""
+    simulated = _simulated(job, recorded, blocking_calls)
+    return replace(simulated, estimate=job.estimate, submitter=job.submitter, after=job.after)
+
+
+def _simulated(job: ParallelJob, recorded: RecordedPrograms, blocking_calls: bool) -> SimulatedJob:
+    """What the job does, and when it arrives."""
     match job.program:
         case Work() as command if recorded.known(command):
-            return replaying(
-                job.number,
-                recorded.replayed(command, blocking_calls=blocking_calls),
-                job.arrival_s,
-                job.estimate,
-            )
+            replay = recorded.replayed(command, blocking_calls=blocking_calls)
+            return replaying(job.number, replay, job.arrival_s)
         case SequentialWork(work_s):
             alone = Program(processes=1, granularity_us=work_s * 1e6, phases=1)
-            return SimulatedJob(job.number, alone, job.arrival_s, think_us=0.0, estimate=job.estimate)
+            return SimulatedJob(job.number, alone, job.arrival_s, think_us=0.0)
         case InteractiveWork(burst_ms, think_ms, bursts):
             alone = Program(processes=1, granularity_us=burst_ms * 1e3, phases=bursts)
-            think_us = think_ms * 1e3
-            return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_us, estimate=job.estimate)
+            return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_ms * 1e3)
         case Program(malleable=False) as program:
-            return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
+            return SimulatedJob(job.number, program, job.arrival_s, moldable=True)
     if isinstance(job.program, Command) and job.program.threads == 1:
         rule = "needs a recording to be simulated"
         remedy = 'write recording = "FILE" (lockstep record makes one), or record = true for lockstep run'

@@ -26,6 +26,7 @@ ACT = np.dtype(
         *(("number", np.int64), ("begun", np.int64)),  # of the message; operation that began to take it
         *(("collective", bool), ("continues", bool)),
         ("share", np.float64),  # of the operation's own time that passes before
+        ("bytes", np.int64),  # of what it gives
         ("copy_ns", np.int64),  # to take a message that meets takes so much CPU time; else 0
     ]
 )
@@ -68,7 +69,8 @@ class Transfers:
 
     def times_ns(self, sizes: Numbers) -> Numbers:
         """How much longer messages of ``sizes`` bytes take than one of a byte."""
-        sizes_known, times_ns = (0, *COPIED_BYTES), (0.0, *self.copy_ns)
+        sizes_known = (0, *COPIED_BYTES)
+        times_ns = (0.0, *self.copy_ns)
         beyond = np.maximum(1.0, sizes / sizes_known[-1])
         result: Numbers = np.rint(np.interp(sizes, sizes_known, times_ns) * beyond).astype(np.int64)
         return result
@@ -93,11 +95,13 @@ class Channels:
 
 def waits_of(columns: Columns) -> Numbers:
     """For each operation that starts a request the place of the WAIT that ends it; -1 for others."""
-    request, kind = columns["request"], columns["kind"]
+    request = columns["request"]
+    kind = columns["kind"]
     waits = np.full(len(request), -1, np.int64)
     order = np.argsort(request, kind="stable")
     order = order[request[order] > 0]
-    start, end = order[:-1], order[1:]
+    start = order[:-1]
+    end = order[1:]
     pairs = (request[start] == request[end]) & (kind[start] != KIND["WAIT"]) & (kind[end] == KIND["WAIT"])
     waits[start[pairs]] = end[pairs]
     return waits
@@ -131,6 +135,9 @@ def acts_of(
         for rank, acts in _messages(sends, receives, len(ranks), channels, transfers):
             by_rank[rank].append(acts)
         whole = [np.concatenate([*parts, np.zeros(0, ACT)]) for parts in by_rank]
+        for columns, every in zip(ranks, whole, strict=True):
+            common = every["collective"]
+            every["bytes"][common] = columns["bytes"][every["operation"][common]]
         counts = np.zeros(len(channels.numbers), np.int64)
         for (sender, _, _), channel in channels.numbers.items():
             acts = whole[sender]
@@ -150,7 +157,9 @@ def _stuck(acts: Sequence[NDArray[Any]], channels: Channels) -> list[tuple[int, 
     """Ranks, and operations in which they wait for ever; none if all come to their ends."""
     columns = [[one[name].tolist() for name in ("channel", "takes", "number")] for one in acts]
     ends = [(sender, receiver if kind == LARGE else sender) for sender, receiver, kind in channels.numbers]
-    counts, at, moved = [[0] * len(ends) for _ in acts], [0] * len(acts), True
+    counts = [[0] * len(ends) for _ in acts]
+    at = [0] * len(acts)
+    moved = True
     while moved:
         moved = False
         for rank, (of, takes, number) in enumerate(columns):
@@ -205,7 +214,8 @@ def _messages(
     sends: NDArray[Any], receives: NDArray[Any], ranks: int, channels: Channels, transfers: Transfers
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     _, ours, theirs = np.intersect1d(_keys(sends, ranks), _keys(receives, ranks), return_indices=True)
-    sends, receives = sends[ours], receives[theirs]
+    sends = sends[ours]
+    receives = receives[theirs]
     big = (sends["bytes"] >= transfers.meets_from_bytes) & ~np.isin(sends["kind"], BUFFERED)
     big |= np.isin(sends["kind"], SYNCHRONOUS)
     ways = sends["sender"].tolist(), sends["receiver"].tolist(), big.tolist()
@@ -213,9 +223,11 @@ def _messages(
         here = np.flatnonzero((sends["sender"] == sender) & (sends["receiver"] == receiver) & (big == large))
         here = here[np.argsort(sends["operation"][here], kind="stable")]
         channel = channels.of(sender, receiver, LARGE if large else SMALL)
-        numbers, at, there = np.arange(len(here)), sends[here], receives[here]
+        numbers = np.arange(len(here))
+        at = sends[here]
+        there = receives[here]
         copy_ns = transfers.times_ns(at["bytes"]) * large
-        yield sender, _acts(at["operation"], 0, channel, takes=False)
+        yield sender, _acts(at["operation"], 0, channel, takes=False, bytes=at["bytes"])
         if large:
             waited = at["end"] >= 0
             yield sender, _acts(at["end"][waited], 1, channel, takes=True, number=numbers[waited])
@@ -289,7 +301,7 @@ def _collectives(
     *,
     rooted: bool,
 ) -> Iterator[NDArray[Any]]:
-    """Acts of a rank in collective operations."""
+    """Acts of a rank in collective operations; their messages have the bytes of the operation."""
     at = np.flatnonzero(columns["kind"] >= FIRST)
     for comm in np.unique(columns["comm"][at]):
         numbers = [own[number] for number in communicators.get(int(comm), ()) if number in own]
@@ -297,7 +309,8 @@ def _collectives(
             continue
         group = _Group(rank, numbers, channels, rooted)
         here = at[columns["comm"][at] == comm]
-        kinds, roots = columns["kind"][here], _places(columns["peer"][here], own)
+        kinds = columns["kind"][here]
+        roots = _places(columns["peer"][here], own)
         for kind, root in {*zip(kinds.tolist(), roots.tolist(), strict=True)}:
             begun = here[(kinds == kind) & (roots == root)]
             blocking = kind <= LAST
@@ -343,7 +356,9 @@ class _Group:
             steps = [*(up if kind not in FROM_ROOT else ()), *(down if kind not in TO_ROOT else ())]
             steps = [one for one in steps if one[1] >= 0]  # the root has no parent
         else:
-            here, count, steps = self.members.index(self.rank), len(self.members), []
+            here = self.members.index(self.rank)
+            count = len(self.members)
+            steps = []
             for distance in (1 << k for k in range((count - 1).bit_length())):
                 steps.append(("to", self.members[(here + distance) % count]))
                 steps.append(("from", self.members[(here - distance) % count]))
@@ -358,7 +373,8 @@ class _Group:
 
     def _tree(self, root: int) -> tuple[int, list[int]]:
         """Parent (-1: none) and children in the binomial tree, the one with the largest subtree first."""
-        count, first = len(self.members), self.members.index(root)
+        count = len(self.members)
+        first = self.members.index(root)
         place = (self.members.index(self.rank) - first) % count
         low = place & -place if place else 1 << (count - 1).bit_length()
         children = [place + (1 << k) for k in range(low.bit_length() - 2, -1, -1) if place + (1 << k) < count]

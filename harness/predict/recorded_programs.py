@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from harness.predict import goal
 from harness.predict.recorded_steps import has_root, replayed
 from harness.simulator.processes.operations import ReplayedProgram
 from harness.spec.experiment import Experiment
@@ -15,6 +16,15 @@ from harness.store.recording import Recording
 from harness.store.records import DEDICATED, RECORDED, RunRecord
 from workloads.validation import InputError
 from workloads.work import Command, Work
+
+
+def program_in(path: Path) -> Recording:
+    """The recording in a file, or the schedule in GOAL as one.
+
+    Raises:
+        RecordingError: for another file, or one that is damaged.
+    """
+    return goal.read(path) if goal.is_schedule(path) else recording.read(path)
 
 
 class DedicatedTime(NamedTuple):
@@ -84,7 +94,7 @@ class RecordedPrograms:
 
     def lacks(self) -> list[str]:
         """What the recordings lack, a line for each that lacks something."""
-        remarks = [recording.read(path).lacks for path in dict.fromkeys(self.files.values())]
+        remarks = [program_in(path).lacks for path in dict.fromkeys(self.files.values())]
         return [line for line in remarks if line]
 
     def replayed(self, command: Work, *, blocking_calls: bool = True) -> ReplayedProgram:
@@ -100,7 +110,7 @@ class RecordedPrograms:
         """
         blocking_calls = blocking_calls or command.waits == "mpi"
         if (command, blocking_calls) not in self._made:
-            held = recording.read(self.files[command])
+            held = program_in(self.files[command])
             elapsed_s = held.elapsed_ns / 1e9
             alone = self.alone.get(command) or DedicatedTime.of_recording(held)
             outside_s = max(0.0, alone.taken_s - elapsed_s)
@@ -131,7 +141,7 @@ def check(experiment: Experiment) -> None:
         if command.recording:
             remedy = "write the name of a file that lockstep record -o has written, or leave it out"
             try:
-                ranks = len(recording.read(Path(command.recording)).ranks)
+                ranks = len(program_in(Path(command.recording)).ranks)
             except recording.RecordingError as error:
                 raise InputError("recording", command.recording, error.rule, remedy) from error
             if ranks != command.processes:
@@ -159,7 +169,7 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
     """
     alone: dict[Work, dict[str, list[tuple[str, DedicatedTime]]]]
     alone = {command: {RECORDED: [], DEDICATED: []} for command in _commands(experiment)}
-    for record in records:
+    for record in (one for one in records if one.jobs):
         (job, *others) = record.jobs
         ours = record.kind in (RECORDED, DEDICATED) and not others and job.finish_ns is not None
         if ours and (command := job.work) in alone:

@@ -10,7 +10,7 @@ wait, as two-phase waits do.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -54,6 +54,7 @@ def replayed(
     start_up_s: float = 0.0,
     asleep_s: tuple[float, float] = (0.0, 0.0),
     max_s: float | None = None,
+    copies: bool = True,
 ) -> ReplayedProgram:
     """The program of a recording.
 
@@ -64,19 +65,26 @@ def replayed(
     them once; the times before and after are shorter in the same proportion. ``as_mpi``: the processes spin
     as their MPI does, whatever the waiting rule. ``blocking_calls``: whether its collective operations are
     the MPI's blocking calls. They are if the waiting rule is spin. Two-phase waits make nonblocking calls, in
-    which no rank waits for a root.
+    which no rank waits for a root. ``copies``: whether the time that it takes to copy a large message counts.
     """
     recorded = stretches(recording)
     if not recorded:
-        rule = "holds no operations of all its ranks"
-        raise InputError("recording", " ".join(recording.command), rule, "record a longer run")
+        raise InputError(
+            "recording",
+            " ".join(recording.command),
+            "holds no operations of all its ranks",
+            "record a longer run",
+        )
     channels = Channels()
     world = [rank.rank for rank in recording.ranks]
     communicators = [rank.communicators for rank in recording.ranks]
     columns = [[recordings.operations(rows) for rows in one.rows] for one in recorded]
     times = _OwnTimes.of([each for ranks in columns for each in ranks])
     rooted = blocking_calls and has_root(recording)
-    related = partial(acts_of, rooted=rooted, transfers=Transfers.of(recording.ranks))
+    transfers = Transfers.of(recording.ranks)
+    if not copies:
+        transfers = replace(transfers, copy_ns=(0.0,) * len(recordings.COPIED_BYTES))
+    related = partial(acts_of, rooted=rooted, transfers=transfers)
     acts = [related(ranks, world, communicators, channels) for ranks in columns]
     repeats = [one.operations / sum(map(len, one.rows)) for one in recorded]
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, recorded, strict=True))
@@ -123,7 +131,8 @@ class _OwnTimes:
 
     def around(self, columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Nanoseconds of each operation before it gives or takes messages, and after."""
-        classes, within_ns = _classes(columns), columns["within_ns"].astype(float)
+        classes = _classes(columns)
+        within_ns = columns["within_ns"].astype(float)
         limit_ns = np.where(MAY_WAIT[columns["kind"]], self.own_ns[classes], self.usual_ns[classes])
         own_ns = np.minimum(within_ns, limit_ns)
         after = AFTER[columns["kind"]]
@@ -146,7 +155,8 @@ def _operations(
     np.add.at(after_ns, acts["operation"], acts["copy_ns"])
     compute_ns = columns["compute_ns"].astype(float)
     ends_ns = np.cumsum(compute_ns + before_ns + after_ns)
-    at, takes = acts["operation"], acts["takes"]
+    at = acts["operation"]
+    takes = acts["takes"]
     begin_ns = ends_ns - after_ns - before_ns
     clock_ns = begin_ns[at] + before_ns[at] * acts["share"]
     clock_ns = np.maximum.accumulate(np.rint(clock_ns)) if len(at) else clock_ns
@@ -163,7 +173,7 @@ def _operations(
     steps["code"][place], steps["marks"][place] = m.COMPUTE, m.PASSES
     steps["value"][place] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0))
     steps["code"][act], steps["peer"][act] = np.where(takes, m.RECEIVE, m.SEND), acts["channel"]
-    steps["value"][act] = np.where(takes, acts["number"], 0)
+    steps["value"][act] = np.where(takes, acts["number"], acts["bytes"])
     steps["more_us"][act] = np.where(takes, _carried_us(columns)[at], 0)
     for mark, of in ((m.LEARNS, learns), (m.CONTINUES, acts["continues"]), (m.POLLS, polls)):
         steps["marks"][act] |= (takes & of) * np.int8(mark)
@@ -190,7 +200,9 @@ def _carried_us(columns: Columns) -> NDArray[np.int64]:
 
 def _polls(columns: Columns) -> NDArray[np.bool_]:
     """Which operations the program polls for; also a blocking receive of what a poll has just found."""
-    polls, kind, peer = polled(columns), columns["kind"], columns["peer"]
+    polls = polled(columns)
+    kind = columns["kind"]
+    peer = columns["peer"]
     probes = polls & (kind == KIND["PROBE"])
     polls[1:] |= probes[:-1] & (kind[1:] == KIND["RECV"]) & (peer[1:] == peer[:-1])
     return polls

@@ -82,7 +82,8 @@ def ratio(ours: Replications, theirs: Replications) -> Mean:
     """
     if ours.saturated or theirs.saturated:
         return Mean(math.inf if ours.saturated else 0.0, None, 0, saturated=True)
-    paired, apart = _paired(ours, theirs), _apart(ours, theirs)
+    paired = _paired(ours, theirs)
+    apart = _apart(ours, theirs)
     if paired.half is None or apart.half is None:
         return paired
     return paired if paired.half <= apart.half else apart
@@ -97,7 +98,8 @@ def _paired(ours: Replications, theirs: Replications) -> Mean:
 
 
 def _apart(ours: Replications, theirs: Replications) -> Mean:
-    a, b = ours.mean("response_s"), theirs.mean("response_s")
+    a = ours.mean("response_s")
+    b = theirs.mean("response_s")
     half = None
     if a.half is not None and b.half is not None:
         half = a.mean / b.mean * math.hypot(a.half / a.mean, b.half / b.mean)

@@ -38,11 +38,13 @@ class Show:
     """
 
     def __init__(self, policy: Policy, processors: int, events: Sequence[Event]) -> None:
-        self.policy, self.processors = policy, processors
+        self.policy = policy
+        self.processors = processors
         arrivals = [event for event in events if event.what == "arrive"]
         self.names = [event.values[0] for event in arrivals]  # of the jobs, by number
         self._work_ns: dict[int, float] = {}
-        flexible, jobs = adapts(policy, processors), []
+        flexible = adapts(policy, processors)
+        jobs = []
         for number, (at_ns, _, (name, size, *work_ms)) in enumerate(arrivals):
             if not policy.allows_oversubscription:
                 fits(f"size of {name}", size, processors)
@@ -51,7 +53,7 @@ class Show:
             jobs.append(Job(number, size, at_ns, flexible, flexible, estimate))
         self._sizes = [job.processes for job in jobs]
         self._session = Session(policy, Machine(processors), jobs)
-        self._agenda = Agenda(self._session, ((job.arrival_ns, job.number) for job in jobs))
+        self._agenda = Agenda(self._session)
         others = (event for event in events if event.what != "arrive")
         self._told = deque(sorted(others, key=lambda event: (event.at_ns, event.what == "owner")))
         self._now_ns = 0
@@ -62,13 +64,15 @@ class Show:
     def scenes(self) -> Iterator[Scene]:
         """The scenes, once, until nothing is to come but the same tables again."""
         while True:
-            due_ns, end_ns = self._agenda.due_ns(), self._end_ns()
+            due_ns = self._agenda.due_ns()
+            end_ns = self._end_ns()
             told_ns = self._told[0].at_ns if self._told else NEVER_NS
             at_ns = min(end_ns, told_ns, NEVER_NS if due_ns is None else due_ns)
             same = self._agenda.due_ns(tables=False) is None and min(end_ns, told_ns) == NEVER_NS
             if at_ns == NEVER_NS or same:
                 return
-            self._left_ns, self._now_ns = self._left_at(at_ns), at_ns
+            self._left_ns = self._left_at(at_ns)
+            self._now_ns = at_ns
             causes = self._end(job for job, left_ns in self._left_ns.items() if left_ns <= 0)
             arriving = self._agenda.happen(at_ns)
             self._left_ns |= {job: self._work_ns[job] for job in arriving}
@@ -87,7 +91,8 @@ class Show:
 
     def _left_at(self, at_ns: int) -> dict[int, float]:
         """The CPU time that jobs still need at a time, if nothing happens until then."""
-        left_ns, plan = dict(self._left_ns), self._session.plan
+        left_ns = dict(self._left_ns)
+        plan = self._session.plan
         times_ns = plan.cycle.in_force_ns(self._now_ns, at_ns) if plan else ()
         for time_ns, parts in zip(times_ns, plan.parts if plan else (), strict=True):
             for (job, sharing), processes in parts.items() if time_ns else ():
@@ -96,7 +101,8 @@ class Show:
 
     def _end_ns(self) -> int:
         """When the next job has had its work; NEVER_NS if none will without another event."""
-        times_ns, left_at = range(self._now_ns, NEVER_NS), self._left_at
+        times_ns = range(self._now_ns, NEVER_NS)
+        left_at = self._left_at
         over = bisect_left(times_ns, True, key=lambda at_ns: min(left_at(at_ns).values(), default=1) <= 0)
         return self._now_ns + over
 
@@ -138,7 +144,8 @@ class Show:
         reason = self._session.reason
         assert reason is not None
         plan = self._session.decide(self._now_ns)
-        decision, slots = plan.decision, []
+        decision = plan.decision
+        slots = []
         begins_ns = accumulate((slot.length_ns or 0 for slot in decision.slots), initial=plan.start_ns)
         for begin_ns, slot, served in zip(begins_ns, decision.slots, plan.served, strict=False):
             runs = [dict.fromkeys(served.get(p, ())) for p in range(self.processors)]

@@ -1,17 +1,16 @@
-"""The files of a schedule of a log, which ``simulate -o`` writes alongside the store for other programs."""
+"""The files of a schedule, which ``simulate -o`` writes alongside the store for other programs."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.predict import kept_outcome
-from harness.simulator.jobs import swf
+from harness.simulator.jobs import kept_outcome, swf
 from harness.spec.naming import scheduler_name
 from harness.store.records import RunRecord
 from workloads.validation import written
 
 
 def write(folder: Path, record: RunRecord) -> Iterator[Path]:
-    """Write the schedule of a log, if the record has one; yields the paths of its files.
+    """Write the schedule, if the record has one; yields the paths of its files.
 
     They are SWF, a table of the jobs and, if each job has its processors to the end, the placement.
     """

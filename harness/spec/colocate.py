@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.host.launchers import UNPLACED, accepted, is_launcher, kinds_of
+from coordinator.host.launcher_options import UNPLACED, accepted
+from coordinator.host.launchers import is_launcher, kinds_of
 from harness.spec import overrides
 from harness.spec.jobs import LAUNCHER
 from harness.spec.scheduler import scheduler_of
@@ -32,11 +33,13 @@ def split(words: Sequence[str]) -> list[list[str]]:
     for word in words:
         inside = SEPARATOR in word and word != SEPARATOR and not os.path.isfile(word)  # noqa: PTH113 - as below
         if between and inside and not re.search(r"\s", word):
-            rule = f"has {SEPARATOR} within a word, and others stand between words"
-            remedy = (
-                f"write {word.replace(SEPARATOR, f' {SEPARATOR} ').strip()}, or quote the command that has it"
+            raise InputError(
+                "COMMAND",
+                word,
+                f"has {SEPARATOR} within a word, and others stand between words",
+                f"write {word.replace(SEPARATOR, f' {SEPARATOR} ').strip()}, "
+                "or quote the command that has it",
             )
-            raise InputError("COMMAND", word, rule, remedy)
         for part in re.split(f"({SEPARATOR})", word) if inside and not between else [word]:
             if part == SEPARATOR:
                 commands.append([])
@@ -66,8 +69,9 @@ def given(program: Sequence[str], file: Path | None) -> list[list[str]]:
     if file is None:
         return split(words)
     if words:
-        rule = "cannot be combined with commands behind --"
-        raise InputError("--file", str(file), rule, "leave one of the two out")
+        raise InputError(
+            "--file", str(file), "cannot be combined with commands behind --", "leave one of the two out"
+        )
     with refused("--file", file, "cannot be read", "name a file with a command on each line"):
         text = os.fsdecode(file.read_bytes())
     return lines(text, str(file))
@@ -80,14 +84,21 @@ def command_words(command: Sequence[str]) -> list[str]:
     try:
         words = shlex.split(command[0]) if len(command) == 1 else list(command)
     except ValueError:
-        rule = "must have quotes in pairs"
-        raise InputError("COMMAND", command[0], rule, "close the quotation") from None
+        raise InputError("COMMAND", command[0], "must have quotes in pairs", "close the quotation") from None
     if not words:
-        remedy = f"write -- mpiexec -n 2 ./one {SEPARATOR} ./other"
-        raise InputError("COMMAND", None, f"a command must follow -- and each {SEPARATOR}", remedy)
+        raise InputError(
+            "COMMAND",
+            None,
+            f"a command must follow -- and each {SEPARATOR}",
+            f"write -- mpiexec -n 2 ./one {SEPARATOR} ./other",
+        )
     if of_shell := next((word for word in words if len(command) == 1 and OF_SHELL.search(word)), None):
-        rule = f"cannot have {of_shell!r}, since no shell reads it"
-        raise InputError("COMMAND", command[0], rule, f"write sh -c {shlex.quote(command[0])}")
+        raise InputError(
+            "COMMAND",
+            command[0],
+            f"cannot have {of_shell!r}, since no shell reads it",
+            f"write sh -c {shlex.quote(command[0])}",
+        )
     return words
 
 
@@ -106,9 +117,12 @@ def table(
     for a row whose 95 % interval is at most ``precision`` of its median wide.
     """
     if len(commands) < FEWEST:
-        remedy = f"write a second one behind {SEPARATOR}; lockstep tune runs copies of one"
-        rule = f"must be {FEWEST} or more commands, which are measured together"
-        raise InputError("COMMAND", shlex.join(commands[0]) if commands else None, rule, remedy)
+        raise InputError(
+            "COMMAND",
+            shlex.join(commands[0]) if commands else None,
+            f"must be {FEWEST} or more commands, which are measured together",
+            f"write a second one behind {SEPARATOR}; lockstep tune runs copies of one",
+        )
     schedulers = [TOGETHER, *map(overrides.scheduler, policies)]
     two_phase = any(scheduler_of(one).options.waiting != "spin" for one in schedulers)
     common: dict[str, Any] = {"waits": "two-phase"} if two_phase else {}
@@ -119,12 +133,13 @@ def table(
         "repeats": {"min": min(rounds, 3), "max": rounds},
         "precision": precision,
         "lease_s": LEASE_S,
-        "jobs": [{"command": _launched(words), **common} for words in commands],
+        "jobs": [{"command": launched(words), **common} for words in commands],
         "schedulers": schedulers,
     }
 
 
-def _launched(words: Sequence[str]) -> list[str]:
+def launched(words: Sequence[str]) -> list[str]:
+    """The words of a command with its launcher: ours with one process, if it names none."""
     if not is_launcher(words[0]):
         return [LAUNCHER, "-n", "1", *words]
     try:
@@ -132,6 +147,10 @@ def _launched(words: Sequence[str]) -> list[str]:
     except InputError as error:
         if error.remedy != UNPLACED:
             raise InputError("COMMAND", error.value, error.rule, error.remedy) from None
-        rule = "cannot place or bind processes, since programs that run together share all processors"
-        raise InputError("COMMAND", error.value, rule, "leave it out, or write -bind-to none") from None
+        raise InputError(
+            "COMMAND",
+            error.value,
+            "cannot place or bind processes, since programs that run together share all processors",
+            "leave it out, or write -bind-to none",
+        ) from None
     return [*words]

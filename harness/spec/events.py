@@ -39,23 +39,34 @@ def read(lines: Iterable[str], place: str, processors: int) -> list[Event]:
         if words := line.partition("#")[0].split():
             events.append(_event(f"{place}, line {number}", words, bounds, came_ns))
     if not 1 <= len(came_ns) <= JOBS:
-        rule = f"must make 1 to {JOBS} jobs arrive"
-        raise InputError(f"jobs of {place}", len(came_ns), rule, "write lines such as 0 arrive A 4")
+        raise InputError(
+            f"jobs of {place}",
+            len(came_ns),
+            f"must make 1 to {JOBS} jobs arrive",
+            "write lines such as 0 arrive A 4",
+        )
     if len({event.values for event in events if event.what == "lose"}) == processors:
-        rule = f"must leave one of {processors} processors"
-        raise InputError(f"lose of {place}", processors, rule, "remove a line")
+        raise InputError(
+            f"lose of {place}", processors, f"must leave one of {processors} processors", "remove a line"
+        )
     return sorted(events, key=lambda event: event.at_ns)
 
 
 def _event(place: str, words: list[str], bounds: Mapping[str, Bounds], came_ns: dict[str, int]) -> Event:
     """The event of the words of a line; a job that arrives is entered in ``came_ns``."""
-    what, values = "".join(words[1:2]), words[2:]
+    what = "".join(words[1:2])
+    values = words[2:]
     one_of(place, what, FORMS)
-    form, optional = FORMS[what].split(), FORMS[what].count("[")
+    form = FORMS[what].split()
+    optional = FORMS[what].count("[")
     if not len(form) - optional <= len(values) <= len(form):
         counts = dict.fromkeys(map(str, (len(form) + 2 - optional, len(form) + 2)))
-        rule = f"must have {' or '.join(counts)} words, and has {len(words)}"
-        raise InputError(place, " ".join(words), rule, f"write TIME {what} {FORMS[what]}")
+        raise InputError(
+            place,
+            " ".join(words),
+            f"must have {' or '.join(counts)} words, and has {len(words)}",
+            f"write TIME {what} {FORMS[what]}",
+        )
     named = zip(("TIME", *form), (words[0], *values), strict=False)
     at_ms, *read = (
         _number(place, name, word, bounds[name]) if name in bounds else word for name, word in named
@@ -67,8 +78,12 @@ def _event(place: str, words: list[str], bounds: Mapping[str, Bounds], came_ns: 
         )
     if what == "arrive":
         if values[0] in came_ns or not NAME.fullmatch(values[0]):
-            rule = "JOB must be a new name: a letter, then at most 7 letters, digits or _ . ( ) -"
-            raise InputError(place, values[0], rule, "choose another name")
+            raise InputError(
+                place,
+                values[0],
+                "JOB must be a new name: a letter, then at most 7 letters, digits or _ . ( ) -",
+                "choose another name",
+            )
         came_ns[values[0]] = at_ns
     return Event(at_ns, what, tuple(read))
 

@@ -12,22 +12,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 from coordinator.owners import Owner
 from coordinator.topology import Topology
 from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, job_source, overrides, owners, settings, submission, sweep
 from harness.spec.experiment_source import Document
-from harness.spec.job_source import LEVEL, JobSource
+from harness.spec.job_source import LEVEL, LOG_MINUTES, JobSource, ScaledWindow, log_place
 from harness.spec.jobs import JobGroup, as_started, check_here, job_group
 from harness.spec.machine import check_real, machine_values
-from harness.spec.scheduler import Reader, Scheduler, of_jobs, reader
+from harness.spec.scheduler import THROUGH_SLURM, Reader, Scheduler, check_tiers, of_jobs, reader
 from harness.spec.table_checks import Table, as_table, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
 from workloads.locks.lock_program import LockProgram
 from workloads.machine import check_values, lost_processors
 from workloads.validation import InputError, known_keys, one_of, under
+
+if TYPE_CHECKING:
+    from harness.spec.log_window import Window
 
 SPINNING, TWO_PHASE = "spinning", "two-phase"
 """How jobs that are larger than the machine wait when they run alone."""
@@ -44,7 +47,9 @@ QUICK_REPLICATIONS, QUICK_WIDTH = 5, 2
 """The same of random jobs: the most replications, and how many times as wide their intervals may be."""
 
 KEYS = ("name", "processors", "seed", "machine", "schedulers", "owners", "sweep", "quick")
-OF_PROCESSES = ("hosts", "lease_s", "repeats", "jobs", "precision", "dedicated", "slurm", "timeout_factor")
+OF_PROCESSES = (
+    *("hosts", "lease_s", "repeats", "jobs", "log", "precision", "dedicated", "slurm", "timeout_factor"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,26 @@ class Cell:
     machine: Table
     processors: int
     source: JobSource | None = None  # of jobs without processes, in the place of groups
+    log: ScaledWindow | None = None  # the part of a job log whose jobs the groups are
+    window: "Window | None" = None  # the table ``[log]`` of that part; None if rebuilt from records
 
     @property
     def identity(self) -> list[Any]:
         """What results depend on at this point of the sweep."""
-        groups = [dataclasses.asdict(group) for group in self.groups]
+        groups = [group.identity for group in self.groups]
         return [groups, self.machine, self.processors, self.source and self.source.identity]
 
     def jobs(self) -> tuple[ParallelJob, ...]:
         """The jobs, numbered from 0 in file order."""
         alike = (group for group in self.groups for _ in range(group.count))
-        return tuple(ParallelJob(n, group.program, group.arrival_s) for n, group in enumerate(alike))
+        return tuple(
+            ParallelJob(
+                *(n, group.program, group.arrival_s, group.estimate),
+                submitter=group.submitter,
+                after=group.after,
+            )
+            for n, group in enumerate(alike)
+        )
 
     @property
     def topology(self) -> Topology:
@@ -112,9 +126,28 @@ class Experiment:
         return any(scheduler.setting for scheduler in self.schedulers)
 
     @property
+    def of_log(self) -> bool:
+        """Whether its jobs are those of a part of a job log, with processes."""
+        return any(cell.log for cell in self.cells)
+
+    @property
+    def log_file(self) -> Path | None:
+        """The job log whose jobs have processes, as an absolute path; None without one."""
+        if not (self.of_log and self.written):
+            return None
+        return log_place(self.written.data["log"]["file"], self.written.folder).absolute()
+
+    @property
     def by_job(self) -> bool:
         """Whether its jobs have no processes: it is simulated job by job, and never run."""
         return any(cell.source for cell in self.cells)
+
+    def through(self, cluster: str | None) -> Self:
+        """The same with one more scheduler, that of the cluster with this name; None for no more."""
+        if cluster is None:
+            return self
+        one_of("through", cluster, (THROUGH_SLURM.name,))
+        return dataclasses.replace(self, schedulers=(*self.schedulers, THROUGH_SLURM))
 
     def check_processes(self) -> None:
         """Refuse an experiment whose jobs have no processes."""
@@ -189,18 +222,13 @@ def load(
     if seed is not None:
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
     if log is not None:
-        if "level" not in written.data:
-            rule = f"is a job log, and {written.file} is an experiment of processes"
+        if not {"level", "log"} & written.data.keys():
+            rule = f"is a job log, and {written.file} has no table [log] for it"
             raise InputError("--log", log, rule, "write lockstep simulate log --log FILE")
         changes.append(overrides.make("log.file", log, f"--log {log}"))
     changed = written.overridden(changes)
     try:
-        file = Path(written.file)
-        experiment = (
-            _of_jobs(changed.data, file)
-            if "level" in changed.data
-            else _of_processes(changed.data, file, here)
-        )
+        experiment = _of_jobs(changed) if "level" in changed.data else _of_processes(changed, here)
         if here or real:
             _check_run(experiment)
     except InputError as error:
@@ -224,13 +252,16 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
     if "level" in data:
         yield from _quick_model(data)
         return
-    repeats = data.get("repeats", REPEATS["max"])
+    repeats = data.get("repeats", 1 if "log" in data else REPEATS["max"])
     if isinstance(repeats, dict):
         repeats = repeats.get("max", REPEATS["max"])
     if isinstance(repeats, int) and not isinstance(repeats, bool):
         yield overrides.make("repeats", min(repeats, QUICK_REPEATS), "--quick")
-    jobs, swept = data.get("jobs"), data.get("sweep")
+    jobs, swept, log = data.get("jobs"), data.get("sweep"), data.get("log")
     axes = swept if isinstance(swept, dict) else {}
+    minutes = log.get("minutes", LOG_MINUTES) if isinstance(log, dict) else None
+    if _scales(minutes) and "log.minutes" not in axes:
+        yield overrides.make("log.minutes", minutes * QUICK_SHARE, "--quick")
     for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
         table = job if isinstance(job, dict) else {}
         program = table.get("program")
@@ -255,8 +286,9 @@ def _scales(seconds: Any) -> TypeGuard[float]:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= ALONE_S
 
 
-def _of_jobs(data: Table, file: Path) -> Experiment:
+def _of_jobs(document: Document) -> Experiment:
     """An experiment whose jobs have no processes."""
+    data, folder = document.data, document.folder
     one_of("level", data["level"], (LEVEL,))
     known_keys(data, ("level", *KEYS, *job_source.KEYS, *job_source.FORMER), "")
     seed = data.get("seed", 1)
@@ -266,10 +298,10 @@ def _of_jobs(data: Table, file: Path) -> Experiment:
     cells = tuple(_cell_of_jobs(n, *point) for n, point in enumerate(sweep.points(data, swept)))
     schedulers = sweep.schedulers(data, swept, of_jobs)
     _check_hidden(data, swept, partial(_cell_of_jobs, 0, {}), of_jobs)
-    present = owners.parse(data.get("owners", []), file.parent, schedulers)
+    present = owners.parse(data.get("owners", []), folder, schedulers)
     _check_runs(data, "sweep", len(cells) * len(schedulers))
     return Experiment(
-        name=experiment_name(data, file.stem),
+        name=experiment_name(data, Path(document.file).stem),
         processors=max(cell.processors for cell in cells),
         repeats=1,
         seed=seed,
@@ -289,12 +321,13 @@ def _cell_of_jobs(index: int, settings: Table, data: Table) -> Cell:
         return Cell(index, settings, (), machine, job_source.processors_of(data, source), source)
 
 
-def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
+def _of_processes(document: Document, here: bool) -> Experiment:
+    data, folder = document.data, document.folder
     known_keys(data, (*KEYS, *OF_PROCESSES), "")
     plain: dict[str, Any] = {"seed": 1, "lease_s": LEASE_S, "precision": PRECISION, "dedicated": SPINNING}
     plain |= {key: data[key] for key in plain if key in data}
     one_of("dedicated", plain["dedicated"], (SPINNING, TWO_PHASE))
-    min_repeats, repeats = _repeats(data.get("repeats", REPEATS))
+    min_repeats, repeats = _repeats(data.get("repeats", 1 if "log" in data else REPEATS))
     for key in ("precision", "lease_s", "seed"):
         within(key, plain[key])
     as_table(data.get("quick", {}), "quick")
@@ -305,7 +338,7 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
         rule = "the hosts have numbers of processors of their own"
         raise InputError('sweep."processors"', swept["processors"], rule, "write an experiment for each")
     points = enumerate(sweep.points(data, swept))
-    cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
+    cells = tuple(_cell(index, *point, folder, here, nodes) for index, point in points)
     adapting = any(group.program.adapts for cell in cells for group in cell.groups)
     of_settings = settings.are_settings(data.get("schedulers"))
     read = settings.of_file if of_settings else reader(here=here, adapting=adapting)
@@ -318,10 +351,13 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
     _check_hidden(
         data,
         swept,
-        lambda tables: _cell(0, {}, tables, file.parent, here=False, nodes=nodes),
+        lambda tables: _cell(0, {}, tables, folder, here=False, nodes=nodes),
         settings.of_file if of_settings else reader(),
     )
-    present = owners.parse(data.get("owners", []), file.parent, schedulers)
+    present = owners.parse(data.get("owners", []), folder, schedulers)
+    partitions = {group.submitter.partition for cell in cells for group in cell.groups}
+    for number, scheduler in enumerate(schedulers):
+        check_tiers(f"schedulers[{number}]", scheduler, partitions)
     for cell in cells:
         _check_sizes(cell, schedulers)
         owners.on(present, cell.processors)
@@ -329,7 +365,7 @@ def _of_processes(data: Table, file: Path, here: bool) -> Experiment:
             _check_group(group, number, cell, nodes, plain["dedicated"])
     _check_runs(data, "repeats", repeats * len(cells) * len(schedulers))
     return Experiment(
-        name=experiment_name(data, file.stem),
+        name=experiment_name(data, Path(document.file).stem),
         processors=max(cell.processors for cell in cells),
         repeats=repeats,
         min_repeats=min_repeats,
@@ -453,16 +489,38 @@ def _check_group(group: JobGroup, number: int, cell: Cell, nodes: Sequence[Node]
 
 def _cell(index: int, point: Table, data: Table, folder: Path, here: bool, nodes: Sequence[Node]) -> Cell:
     with sweep.blamed(point):
-        jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
-        read = as_started if settings.are_settings(data.get("schedulers")) else job_group
-        groups = tuple(read(job, f"jobs[{n}]") for n, job in enumerate(jobs))
-        for n, group in enumerate(groups if here and not nodes else ()):
-            check_here(group, f"jobs[{n}]")
         machine = machine_values(as_table(data.get("machine", {}), "machine"), folder)
         size = _processors(data.get("processors", 0), here, nodes)
-        cell = Cell(index, point, groups, machine, size)
+        if "log" in data:
+            groups, log, window = _of_log(data, folder, size)
+            cell = Cell(index, point, groups, machine, size, log=log, window=window)
+        else:
+            cell = Cell(index, point, _groups(data, check=here and not nodes), machine, size)
         _ = cell.topology, cell.lost  # complain of what does not fit
         return cell
+
+
+def _groups(data: Table, *, check: bool) -> tuple[JobGroup, ...]:
+    """The jobs of the tables ``[[jobs]]``; ``check``: this host must have their programs."""
+    jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
+    read = as_started if settings.are_settings(data.get("schedulers")) else job_group
+    groups = tuple(read(job, f"jobs[{n}]") for n, job in enumerate(jobs))
+    for n, group in enumerate(groups if check else ()):
+        check_here(group, f"jobs[{n}]")
+    return groups
+
+
+def _of_log(
+    data: Table, folder: Path, processors: int
+) -> tuple[tuple[JobGroup, ...], ScaledWindow, "Window"]:
+    """The jobs of the table ``[log]``, what became of them, and the table."""
+    from harness.spec import log_window  # noqa: PLC0415 - NumPy is slow to load
+
+    for other in ("jobs", "dedicated"):
+        if other in data:
+            raise InputError(other, data[other], "cannot be combined with [log]", "leave one of the two out")
+    window = log_window.parse(as_table(data["log"], "log"))
+    return *log_window.queue(window, folder, processors, data.get("seed", 1)), window
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class Document:
     lines: Mapping[str, int] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()  # the applied overrides, in order
     source: str = field(default="", repr=False)  # its text, without the overrides
+    folder: Path = Path()  # where it lies, and files that it names
 
     def located(self, error: InputError) -> ExperimentError:
         return ExperimentError(error.key, error.value, error.rule, error.remedy, self._place(error.key))
@@ -64,7 +65,7 @@ class Document:
                 apply(data, override)
             except InputError as error:
                 raise Document(self.file, data, {}, (override,)).located(error) from None
-        return Document(self.file, data, self.lines, done, self.source)
+        return replace(self, data=data, overrides=done)
 
     def _place(self, key: str) -> str:
         for override in reversed(self.overrides):
@@ -93,13 +94,14 @@ def read(source: str | Mapping[str, Any]) -> Document:
     names = built_in()
     path = Path(source)
     if source in names:
-        return parse(names[source].read_text(encoding="utf-8"), f"{source}.toml")
+        written = parse(names[source].read_text(encoding="utf-8"), f"{source}.toml")
+        return replace(written, folder=Path(str(names[source])).parent)
     if "/" not in source and path.suffix != ".toml" and not os.path.isfile(source):  # noqa: PTH113 - never raises
         hint = f"write one of {', '.join(SHORTEST)}, or a path that ends in .toml"
         close = f"did you mean {FORMER[source]!r}?" if source in FORMER else closest(source, names, hint)
         rule = f"is neither a file nor one of the {len(names)} built-in experiments"
         raise InputError("EXPERIMENT", source, rule, close)
-    return parse(text_of(source, "EXPERIMENT"), source)
+    return replace(parse(text_of(source, "EXPERIMENT"), source), folder=path.parent)
 
 
 def text_of(path: str, key: str) -> str:

@@ -25,8 +25,9 @@ def parse(entries: Any) -> tuple[Node, ...]:
         key = f"hosts[{index}]"
         for node in _nodes(entry, key):
             if node.host in nodes:
-                remedy = "name it once, with all its processors"
-                raise InputError(key, entry, "cannot name a host a second time", remedy)
+                raise InputError(
+                    key, entry, "cannot name a host a second time", "name it once, with all its processors"
+                )
             nodes[node.host] = node
     return tuple(nodes.values())
 
@@ -44,9 +45,22 @@ def _nodes(entry: str, key: str) -> list[Node]:
     most = int(BOUNDS["hosts"].maximum)
     processors = int(count) if re.fullmatch(r"[0-9]{1,9}", count) else 0
     if colon and not 1 <= processors <= most:
-        rule = f"must end with a number of processors from 1 to {most}"
-        raise InputError(key, entry, rule, REMEDY)
+        raise InputError(key, entry, f"must end with a number of processors from 1 to {most}", REMEDY)
     return [Node(name, processors if colon else 1) for name in names]
+
+
+def named(hosts: str | None, file: Path | None) -> list[str] | None:
+    """The entries of ``--hosts``, or of the file of ``--hostfile``; None if there is neither."""
+    if file is not None:
+        return read(file)
+    return None if hosts is None else allocation.split(hosts)
+
+
+def chosen(hosts: str | None, file: Path | None) -> list[Override]:
+    """The same as a setting of an experiment; none without these options, or with an empty list."""
+    entries = named(hosts, file) or []
+    origin = f"--hostfile {file}" if file else f"--hosts {hosts}"
+    return [make("hosts", entries, origin)] if any(entries) else []
 
 
 def read(path: Path) -> list[str]:
@@ -56,8 +70,12 @@ def read(path: Path) -> list[str]:
     try:
         lines = [line.partition("#")[0].strip() for line in data.decode().splitlines()]
     except UnicodeDecodeError as error:
-        rule = f"must be UTF-8 text: byte {error.start} is not"
-        raise InputError("--hostfile", str(path), rule, "save the file as UTF-8") from error
+        raise InputError(
+            "--hostfile",
+            str(path),
+            f"must be UTF-8 text: byte {error.start} is not",
+            "save the file as UTF-8",
+        ) from error
     entries = [line for line in lines if line]
     if not entries:
         raise InputError("--hostfile", str(path), "must name a host", "write a host on each line")
@@ -69,8 +87,12 @@ def of_allocation() -> list[Override]:
     try:
         nodes = allocation.nodes(os.environ)
     except SlurmError as error:
-        remedy = "use it in a batch script, as lockstep submit writes it"
-        raise InputError("--allocation", True, f"needs a Slurm allocation: {error}", remedy) from error
+        raise InputError(
+            "--allocation",
+            True,
+            f"needs a Slurm allocation: {error}",
+            "use it in a batch script, as lockstep submit writes it",
+        ) from error
     entries = [f"{host}:{processors}" for host, processors in nodes]
     if len(entries) > 1:
         return [make("hosts", entries, "--allocation")]

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from coordinator.host.launchers import Launcher, accepted, is_launcher, kinds_of
+from coordinator.host.launcher_options import accepted
+from coordinator.host.launchers import Launcher, is_launcher, kinds_of
+from coordinator.view import UNKNOWN, After, ExecutionTime, Submitter
 from coordinator.workload import KINDS, ParallelJob
 from harness.spec.table_checks import Table, as_table, field_names
 from workloads.bounds import PROCESSES as MOST_PROCESSES
@@ -21,6 +23,11 @@ LAUNCHER = "{launcher}"
 PROCESSES = "{processes}"
 """Placeholders in a command for our launcher and for the number of processes."""
 
+OF_SUBMITTER = field_names(Submitter)
+OF_GROUPS = ("count", "arrival_s", "estimate_s")
+SHARED = (*OF_GROUPS, *OF_SUBMITTER)
+"""Keys of every [[jobs]] table."""
+
 
 @dataclass(frozen=True)
 class JobGroup(Checked):
@@ -29,7 +36,26 @@ class JobGroup(Checked):
     program: Work
     count: Annotated[int, Bounds(1, 1000)] = 1
     arrival_s: Annotated[float, Bounds(0, 1e6)] = 0.0
+    # The execution time that the user asks for; None: policies get the times of earlier runs.
+    estimate_s: Annotated[float, Bounds(1e-6, 1e9)] | None = None
+    submitter: Submitter = UNKNOWN  # its fields are keys of the table
+    after: After | None = None  # of a job of a log, and no key: the one that it follows
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What results depend on."""
+        # As in versions that did not know these.
+        unsaid = (("estimate_s", None), ("submitter", asdict(UNKNOWN)), ("after", None))
+        return {key: value for key, value in asdict(self).items() if (key, value) not in unsaid}
+
+    @property
+    def estimate(self) -> ExecutionTime | None:
+        """What policies get for ``estimate_s``: the same work on any number of processors."""
+        return None if self.estimate_s is None else ExecutionTime(self.estimate_s * self.program.width)
+
+
+OF_COMMANDS = ("dedicated_s", "waits", "record", "recording", "environment", "threads")
+"""Keys of tables with a ``command``."""
 
 NUMBER = re.compile("[0-9]{1,9}")
 
@@ -47,8 +73,9 @@ ADDED: Table = {
 
 def job_group(job: Any, key: str) -> JobGroup:
     job = as_table(job, key)
-    shared = {name: job[name] for name in ("count", "arrival_s") if name in job}
-    rest = {name: value for name, value in job.items() if name not in shared}
+    shared = {name: job[name] for name in OF_GROUPS if name in job}
+    submitter = {name: job[name] for name in OF_SUBMITTER if name in job}
+    rest = {name: value for name, value in job.items() if name not in SHARED}
     what = [name for name in ("program", "command", "kind") if name in rest]
     if not what:
         remedy = 'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }'
@@ -58,13 +85,19 @@ def job_group(job: Any, key: str) -> JobGroup:
         rule = f"cannot be combined with {what[0]}: a job has a program, a command or a kind"
         raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "write two [[jobs]] tables")
     work = {"program": _program, "command": _command, "kind": _single}[what[0]](rest, key)
-    return build(JobGroup, {**shared, "program": work}, key)
+    of_job = {"program": work, "submitter": build(Submitter, submitter, key)}
+    return build(JobGroup, {**shared, **of_job}, key)
 
 
 def _program(table: Table, key: str) -> Work:
-    known_keys(table, ("program", "count", "arrival_s"), key)
-    program = dict(as_table(table["program"], f"{key}.program"))
-    where, pattern = f"{key}.program", program.get("pattern", Program.pattern)
+    known_keys(table, ("program", *SHARED), key)
+    return program_of(as_table(table["program"], f"{key}.program"), f"{key}.program")
+
+
+def program_of(table: Table, where: str) -> Work:
+    """The program that a table describes; errors name its place in the file, ``where``."""
+    program = dict(table)
+    pattern = program.get("pattern", Program.pattern)
     if isinstance(pattern, str):
         pattern = program["pattern"] = pattern.upper()
     with under(where):
@@ -85,8 +118,7 @@ def _single(table: Table, key: str) -> Work:
 
 
 def _command(table: Table, key: str) -> Work:
-    optional = ("dedicated_s", "waits", "record", "recording", "environment", "threads")
-    known_keys(table, ("command", "processes", *optional, "count", "arrival_s"), key)
+    known_keys(table, ("command", "processes", *OF_COMMANDS, *SHARED), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
     _check_words(where, words, remedy)
@@ -105,7 +137,7 @@ def _command(table: Table, key: str) -> Work:
     if "processes" in table and counted != count:
         rule = f"must be {counted}, which the command starts"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
-    values = {name: table[name] for name in optional if name in table}
+    values = {name: table[name] for name in OF_COMMANDS if name in table}
     fields = {"argv": argv, "processes": int(counted), "launcher": launcher, "launcher_options": options}
     return build(Command, fields | values, key)
 

@@ -21,16 +21,23 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             values["dispatch_table"] = read_table(folder / values["dispatch_table"])
         check_values(values)
         if "dispatch_table" in values and values.get("local", "svr4") != "svr4":
-            rule = f"needs local = 'svr4', and local is {values['local']!r}"
-            raise InputError("dispatch_table", values["dispatch_table"], rule, 'write local = "svr4"')
+            raise InputError(
+                "dispatch_table",
+                values["dispatch_table"],
+                f"needs local = 'svr4', and local is {values['local']!r}",
+                'write local = "svr4"',
+            )
     return values
 
 
 def check_real(values: Mapping[str, Any]) -> None:
     if values.get("lost"):
-        rule = "cannot be in real runs, which use all processors"
-        remedy = "use lockstep simulate, or leave lost out"
-        raise InputError("machine.lost", values["lost"], rule, remedy)
+        raise InputError(
+            "machine.lost",
+            values["lost"],
+            "cannot be in real runs, which use all processors",
+            "use lockstep simulate, or leave lost out",
+        )
 
 
 def read_table(path: Path) -> list[list[int]]:
@@ -44,8 +51,12 @@ def read_table(path: Path) -> list[list[int]]:
             raise FileNotFoundError(errno.ENOENT, "no such file")
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
-        rule = f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}"
-        raise InputError("dispatch_table", str(path), rule, "check the path") from None
+        raise InputError(
+            "dispatch_table",
+            str(path),
+            f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}",
+            "check the path",
+        ) from None
     per_s = TICKS_PER_S
     rows: list[list[int]] = []
     origins: list[tuple[int, str]] = []
@@ -60,14 +71,22 @@ def read_table(path: Path) -> list[list[int]]:
             rows.append([max(1, round(quantum * TICKS_PER_S / per_s)), *others])
             origins.append((place, text))
         elif text:
-            rule = f"line {place} must be {', '.join(COLUMNS)}, or RES=N ({shown(text)})"
-            raise InputError("dispatch_table", str(path), rule, "write five whole numbers for each priority")
+            raise InputError(
+                "dispatch_table",
+                str(path),
+                f"line {place} must be {', '.join(COLUMNS)}, or RES=N ({shown(text)})",
+                "write five whole numbers for each priority",
+            )
     if not rows:
         raise InputError("dispatch_table", str(path), "must have a row", "write a row for each priority")
     for row, (place, text) in zip(rows, origins, strict=True):
         try:
             check_dispatch_row(row, len(rows))
         except InputError as error:
-            rule = f"line {place}: {error.key} {error.rule} ({shown(text)})"
-            raise InputError("dispatch_table", str(path), rule, error.remedy) from None
+            raise InputError(
+                "dispatch_table",
+                str(path),
+                f"line {place}: {error.key} {error.rule} ({shown(text)})",
+                error.remedy,
+            ) from None
     return rows

@@ -74,7 +74,11 @@ def _option_name(key: str, value: Any) -> str:
         return key if value else f"no {key}"
     if key.endswith("_ms"):
         return f"{key.removesuffix('_ms').removesuffix('_quantum')} {_times_name(value)}"
-    return f"{key} {'/'.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+    values = value.values() if isinstance(value, Mapping) else value
+    text = (
+        "/".join(map(str, values)) if isinstance(values, Iterable) and not isinstance(values, str) else value
+    )
+    return f"{key.removeprefix('priority_weight_')} {text}"
 
 
 def _times_name(times_ms: float | Sequence[float]) -> str:

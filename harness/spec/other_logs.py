@@ -3,7 +3,10 @@
 import re
 from typing import NamedTuple
 
-SACCT = "sacct --parsable2 --format=JobID,JobIDRaw,Submit,Start,ElapsedRaw,AllocCPUS,State,Timelimit,User"
+COLUMNS = (
+    "JobID,JobIDRaw,Submit,Eligible,Start,ElapsedRaw,AllocCPUS,State,Timelimit,User,Account,Partition,QOS"
+)
+SACCT = f"sacct --parsable2 --format={COLUMNS}"
 """The command that prints all columns in use."""
 
 _LINE = "NUMBER SUBMIT_S -1 RUN_S PROCESSORS -1 -1 PROCESSORS LIMIT_S -1 1 -1 -1 -1 -1 -1 -1 -1"

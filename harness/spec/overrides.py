@@ -46,7 +46,8 @@ class Override:
 
     def sets(self, key: str) -> bool:
         """Whether the value at ``key`` is this override's, or a part of it."""
-        mine, key = _written(self.steps), self._of_its_table(key)
+        mine = _written(self.steps)
+        key = self._of_its_table(key)
         return key == mine or _is_in(key, mine)
 
     @property
@@ -81,8 +82,12 @@ def make(key: str, value: Any, origin: str) -> Override:
         steps.append(int(number[:DIGITS]) if number else word)
         at = match.end()
     if at != len(key) or not 0 < len(steps) <= DEEPEST or key.endswith(".") or isinstance(steps[0], int):
-        remedy = "write names and numbers with dots between, as in jobs.0.program.pattern"
-        raise InputError(key, value, "is not a key of an experiment file", remedy)
+        raise InputError(
+            key,
+            value,
+            "is not a key of an experiment file",
+            "write names and numbers with dots between, as in jobs.0.program.pattern",
+        )
     return Override(tuple(steps), value, origin)
 
 
@@ -94,8 +99,12 @@ def scheduler(text: str) -> dict[str, Any]:
         raise InputError("--policy", text, "must have quotes in pairs", "close the quotation") from None
     wrong = [name] if "=" in name else [setting for setting in settings if "=" not in setting]
     if wrong:
-        rule = f"must be a policy and KEY=VALUE with blanks between them, and {wrong[0]!r} is neither"
-        raise InputError("--policy", text, rule, 'write "gang quantum_ms=20", say')
+        raise InputError(
+            "--policy",
+            text,
+            f"must be a policy and KEY=VALUE with blanks between them, and {wrong[0]!r} is neither",
+            'write "gang quantum_ms=20", say',
+        )
     table: dict[str, Any] = {"schedulers": [{"policy": name}]}
     for setting in settings:
         apply(table, parse(f"schedulers.0.{setting}"))
@@ -142,11 +151,17 @@ def _leads(here: Any, steps: tuple[Step, ...]) -> bool:
 
 def apply(data: dict[str, Any], override: Override) -> None:
     """Put the override into ``data``, modified in place."""
-    steps, key, swept = override.steps, _written(override.steps), data.get("sweep")
+    steps = override.steps
+    key = _written(override.steps)
+    swept = data.get("sweep")
     for axis, values in swept.items() if isinstance(swept, dict) and steps[0] != "sweep" else ():
         if make(axis, None, axis).touches(key):
-            rule = f"cannot be set, since the file sweeps it over {shown(values)}"
-            raise InputError(key, override.value, rule, f"write --set sweep.{axis}=[...]")
+            raise InputError(
+                key,
+                override.value,
+                f"cannot be set, since the file sweeps it over {shown(values)}",
+                f"write --set sweep.{axis}=[...]",
+            )
     if steps[0] == "program":
         for number, job in enumerate(_tables(data, "jobs")):
             if not (isinstance(job, dict) and {"command", "kind"} & job.keys()):  # those have no program
@@ -159,8 +174,12 @@ def apply(data: dict[str, Any], override: Override) -> None:
         for number in having:
             _put(data, ("schedulers", number, *steps), override.value)
     elif len(steps) == 1 and steps[0] in field_names(LockProgram):
-        remedy = f"write program.{key} for all jobs, or jobs.0.program.{key} for one"
-        raise InputError(key, override.value, "is not a key of the experiment, but of programs", remedy)
+        raise InputError(
+            key,
+            override.value,
+            "is not a key of the experiment, but of programs",
+            f"write program.{key} for all jobs, or jobs.0.program.{key} for one",
+        )
     else:
         _put(data, steps, override.value)
 
@@ -199,7 +218,9 @@ def _put(data: dict[str, Any], steps: tuple[Step, ...], value: Any) -> None:
 
 def _index(here: Any, steps: tuple[Step, ...], depth: int, value: Any) -> int:
     """``steps[depth]`` as a valid index of ``here``, or an InputError that says why not."""
-    key, step, table = _written(steps), steps[depth], _written(steps[:depth])
+    key = _written(steps)
+    step = steps[depth]
+    table = _written(steps[:depth])
     if not isinstance(here, list):
         what = "a table" if isinstance(here, dict) else "a single value"
         raise InputError(
@@ -207,8 +228,12 @@ def _index(here: Any, steps: tuple[Step, ...], depth: int, value: Any) -> int:
         )
     if not isinstance(step, int):
         everywhere = f", or {step}.KEY for all" if step == "program" else ""
-        remedy = f"name an entry, as in {table}.0.{step}{everywhere}"
-        raise InputError(key, value, f"must have a number: {table} is a list of {len(here)}", remedy)
+        raise InputError(
+            key,
+            value,
+            f"must have a number: {table} is a list of {len(here)}",
+            f"name an entry, as in {table}.0.{step}{everywhere}",
+        )
     if step >= len(here):
         rule = f"cannot be set: {table} has {len(here)} entries, numbered from 0"
         fewer = f"name entry {len(here) - 1} or less" if here else f"write {table}=[{shown(value)}]"
@@ -228,8 +253,12 @@ def _value(key: str, text: str) -> Any:
         return parsed["value"]
     if _BARE_WORD.fullmatch(text):
         return text
-    rule = "must be a TOML value or one bare word"
-    raise InputError(key, text, rule, 'write a number, true, "text" in quotes, or [a, list]')
+    raise InputError(
+        key,
+        text,
+        "must be a TOML value or one bare word",
+        'write a number, true, "text" in quotes, or [a, list]',
+    )
 
 
 def _is_in(inner: str, outer: str) -> bool:

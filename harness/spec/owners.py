@@ -29,9 +29,12 @@ def parse(value: Any, folder: Path, schedulers: Sequence[Scheduler] = ()) -> tup
     for index, one in enumerate(schedulers):
         if not one.policy.uses_owner_load:
             heeding = ", ".join(name for name, kind in policies.known().items() if kind.uses_owner_load)
-            rule = f"cannot have [[owners]], of whom only {heeding} take notice"
-            remedy = "choose one of these policies, or leave [[owners]] out"
-            raise InputError(f"schedulers[{index}].policy", one.name, rule, remedy)
+            raise InputError(
+                f"schedulers[{index}].policy",
+                one.name,
+                f"cannot have [[owners]], of whom only {heeding} take notice",
+                "choose one of these policies, or leave [[owners]] out",
+            )
     return owners
 
 
@@ -44,8 +47,12 @@ def _owner(table: Table, folder: Path) -> Owner:
         within("owners.processors", processor, f"processors[{index}]")
     kinds = [key for key in KINDS if key in table]
     if len(kinds) != 1:
-        rule = f"an owner must have exactly one of {', '.join(KINDS)}"
-        raise InputError(kinds[1] if kinds else KINDS[0], None, rule, "write present_s = 600.0")
+        raise InputError(
+            kinds[1] if kinds else KINDS[0],
+            None,
+            f"an owner must have exactly one of {', '.join(KINDS)}",
+            "write present_s = 600.0",
+        )
     if ("away_s" in table) != ("present_s" in table):
         raise InputError(
             "away_s", table.get("away_s"), "needs present_s, and present_s needs it", "write both, or neither"
@@ -68,7 +75,8 @@ def _owner(table: Table, folder: Path) -> Owner:
 
 def _times(value: Any, load: float) -> tuple[tuple[float, float], ...]:
     """The loads of an owner who is there in these intervals of seconds."""
-    rule, remedy = "must be a list of [from, to], each after the one before", "write [[10, 20], [30, 35]]"
+    rule = "must be a list of [from, to], each after the one before"
+    remedy = "write [[10, 20], [30, 35]]"
     if not isinstance(value, list) or not value:
         raise InputError("times_s", value, rule, remedy)
     loads: list[tuple[float, float]] = []
@@ -96,17 +104,26 @@ def _trace(value: Any, folder: Path) -> tuple[tuple[float, float], ...]:
         try:
             at_s, load = map(trace_text.decimal, re.findall(r"[^ \t]+", text))
         except ValueError:
-            rule = f"line {place} must be a time in seconds and a load ({shown(text)})"
-            raise InputError("trace", value, rule, "write 12.5 0.8") from None
+            raise InputError(
+                "trace",
+                value,
+                f"line {place} must be a time in seconds and a load ({shown(text)})",
+                "write 12.5 0.8",
+            ) from None
         try:
             within("owners.at_s", at_s, "time")
             within("owners.load", load, "load")
         except InputError as error:
-            rule = f"line {place}: {error.key} {error.rule} ({shown(text)})"
-            raise InputError("trace", value, rule, error.remedy) from None
+            raise InputError(
+                "trace", value, f"line {place}: {error.key} {error.rule} ({shown(text)})", error.remedy
+            ) from None
         if loads and at_s <= loads[-1][0]:
-            rule = f"line {place} must be later than the line before ({shown(text)})"
-            raise InputError("trace", value, rule, "sort the lines by time")
+            raise InputError(
+                "trace",
+                value,
+                f"line {place} must be later than the line before ({shown(text)})",
+                "sort the lines by time",
+            )
         loads.append((at_s, load))
     if not loads:
         raise InputError(
@@ -121,9 +138,12 @@ def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
     for index, owner in enumerate(owners):
         for processor in owner.processors:
             if processor >= processors:
-                rule = f"must be one of {processors} processors, numbered from 0"
-                remedy = f"write {processors - 1} or less"
-                raise InputError(f"owners[{index}].processors", processor, rule, remedy)
+                raise InputError(
+                    f"owners[{index}].processors",
+                    processor,
+                    f"must be one of {processors} processors, numbered from 0",
+                    f"write {processors - 1} or less",
+                )
         places = [owner.processors] if owner.processors else [(p,) for p in range(processors)]
         owners_here += [replace(owner, processors=place) for place in places]
     return tuple(owners_here)

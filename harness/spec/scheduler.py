@@ -1,16 +1,19 @@
 """The [[schedulers]] tables of an experiment: a policy each, with its waiting rule and local scheduler."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from coordinator import policies
 from coordinator.host import mechanisms, quotas
 from coordinator.policies import Policy
+from coordinator.policies.preempt import Preempt
+from coordinator.policies.sharing import Uncoordinated
 from harness.spec.table_checks import Table, each, field_names
 from workloads import waiting_rules
 from workloads.options import DEFAULTS, WITHIN_JOB, Options
+from workloads.parameters import Numbers
 from workloads.validation import InputError, known_keys, one_of
 from workloads.waiting_rules import DEFAULT_ESTIMATE
 
@@ -34,6 +37,7 @@ class Scheduler:
     """A policy with its name, and with the options: how processes wait, stay on processors and are helped."""
 
     setting = ""  # the name of one, if it is such (``harness.spec.settings``)
+    decides = True  # whether Lockstep decides by its policy which process runs when
 
     name: str
     policy: Policy
@@ -98,6 +102,24 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
+class ClusterScheduler(Scheduler):
+    """The scheduler of a cluster, to which each job is submitted by itself, and which decides alone."""
+
+    decides = False
+
+    @property
+    def not_simulated(self) -> str:
+        return "the cluster decides by a configuration of which there is no model"
+
+    @property
+    def table(self) -> dict[str, Any]:
+        return {"policy": self.name, "waiting": self.options.waiting}
+
+
+THROUGH_SLURM = ClusterScheduler("slurm", Uncoordinated(), Options(bind=False))
+
+
+@dataclass(frozen=True)
 class JobScheduler(Scheduler):
     """A policy for jobs without processes: its table has only the keys that were ``written``."""
 
@@ -119,6 +141,8 @@ def _whole(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
+    if isinstance(value, Numbers):
+        return dict(value)
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -201,6 +225,18 @@ def scheduler_of(table: Table) -> Scheduler:
     if policy.coscheduling:
         values.setdefault("local", "rr")
     return Scheduler(table["policy"], policy, Options(**values))
+
+
+def check_tiers(key: str, scheduler: Scheduler, partitions: Collection[str]) -> None:
+    """Refuse tiers of partitions that no job is in; ``key`` is that of the scheduler's table."""
+    if not isinstance(scheduler.policy, Preempt):
+        return
+    there = ", ".join(map(repr, sorted(filter(None, partitions)))) or "no partition"
+    for name, _ in scheduler.policy.tiers:
+        if name not in partitions:
+            rule = f"cannot have {name!r}, since no job is in that partition, but in {there}"
+            remedy = f"correct {name!r}, or leave it out"
+            raise InputError(f"{key}.tiers", dict(scheduler.policy.tiers), rule, remedy)
 
 
 def has_key(table: Any, key: str) -> bool:

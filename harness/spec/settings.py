@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from coordinator.policies.sharing import Uncoordinated
 from coordinator.workload import Workload
-from harness.spec.scheduler import IMPLICIT, Scheduler, scheduler_of
+from harness.spec.scheduler import IMPLICIT, THROUGH_SLURM, Scheduler, scheduler_of
 from harness.spec.table_checks import Table, as_table
 from workloads.native.settings import FITS, LIBRARY_SETTINGS, LibrarySetting
 from workloads.options import Options
@@ -44,6 +44,7 @@ class Preload(NamedTuple):
 class Setting(Scheduler):
     """Programs run by their own command lines, with some variables or with two-phase waits."""
 
+    decides = False
     setting: str = AS_IT_IS  # its name
     environment: tuple[tuple[str, str], ...] = ()  # what it sets for all programs
     lines: tuple[str, ...] = ()  # the lines with which people set it
@@ -113,8 +114,12 @@ def of_file(table: Table) -> Setting:
     known_keys(table, ("setting", "environment", *OF_TWO_PHASE), "")
     name = table.get("setting")
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        rule = "each [[schedulers]] table names a setting if one does"
-        raise InputError("setting", name, rule, f'write setting = "{AS_IT_IS}"')
+        raise InputError(
+            "setting",
+            name,
+            "each [[schedulers]] table names a setting if one does",
+            f'write setting = "{AS_IT_IS}"',
+        )
     environment = as_table(table.get("environment", {}), "environment")
     check_environment(environment)
     asked = {key: table[key] for key in OF_TWO_PHASE if key in table}
@@ -151,6 +156,8 @@ def _check_known(name: str, found: Setting) -> None:
 
 def of_table(table: Mapping[str, Any]) -> Scheduler:
     """The scheduler in a record; of a setting it lacks what it takes to run programs with it."""
+    if table == THROUGH_SLURM.table:
+        return THROUGH_SLURM
     if "setting" not in table:
         return scheduler_of(dict(table))
     common = {key: value for key, value in table.items() if key not in ("setting", "environment", "lines")}

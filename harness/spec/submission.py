@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,21 +68,27 @@ class Submission(Checked):
         self._check_time()
 
     def _check_time(self) -> None:
-        limit = self._asked("--time", "-t") or self.time
+        limit = self.asked("--time", "-t") or self.time
         if limit is None:
             return
         try:
             limit_s = partition.seconds(limit.strip())
         except ValueError:
-            remedy = "write minutes, hours:minutes:seconds or days-hours"
-            raise InputError("time", limit, "must be a time limit of sbatch", remedy) from None
+            raise InputError(
+                "time",
+                limit,
+                "must be a time limit of sbatch",
+                "write minutes, hours:minutes:seconds or days-hours",
+            ) from None
         if limit_s is not None and limit_s <= self.signal_s:
-            rule = (
-                f"must be more than {self.signal_s} s, as the signal to end comes so long before (signal_s)"
+            raise InputError(
+                "time",
+                limit,
+                f"must be more than {self.signal_s} s, as the signal to end comes so long before (signal_s)",
+                "give more time, or write a smaller slurm.signal_s",
             )
-            raise InputError("time", limit, rule, "give more time, or write a smaller slurm.signal_s")
 
-    def _asked(self, *names: str) -> str | None:
+    def asked(self, *names: str) -> str | None:
         """The value of an option among the further ones, as sbatch takes it: the last one counts."""
         parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
         parser.add_argument(*names, dest="asked")
@@ -95,7 +102,7 @@ class Submission(Checked):
     @property
     def place(self) -> tuple[str, ...]:
         """The options that name the cluster of the jobs to Slurm's commands; none for the usual one."""
-        cluster = self._asked("--clusters", "-M")
+        cluster = self.asked("--clusters", "-M") or os.environ.get("SBATCH_CLUSTERS")
         return ("-M", cluster) if cluster else ()
 
     def spread(self, processors: int) -> Self:
@@ -103,18 +110,27 @@ class Submission(Checked):
         if self.ntasks_per_node is not None:
             return self
         if not processors:
-            rule = "Slurm needs a number, and the experiment uses all processors"
-            raise InputError("ntasks-per-node", None, rule, "write --ntasks-per-node 2, or processors = 2")
+            raise InputError(
+                "ntasks-per-node",
+                None,
+                "Slurm needs a number, and the experiment uses all processors",
+                "write --ntasks-per-node 2, or processors = 2",
+            )
         if processors % self.nodes:
-            rule = f"cannot divide {processors} processors evenly"
-            raise InputError("nodes", self.nodes, rule, "give --ntasks-per-node")
+            raise InputError(
+                "nodes", self.nodes, f"cannot divide {processors} processors evenly", "give --ntasks-per-node"
+            )
         return dataclasses.replace(self, ntasks_per_node=processors // self.nodes)
 
     def check_one_node(self) -> None:
         """Refuse several nodes for programs that only this host runs."""
         if self.nodes > 1:
-            rule = "must be 1 for programs with settings, which run as their users start them"
-            raise InputError("slurm.nodes", self.nodes, rule, "leave it out")
+            raise InputError(
+                "slurm.nodes",
+                self.nodes,
+                "must be 1 for programs with settings, which run as their users start them",
+                "leave it out",
+            )
 
     @property
     def processors(self) -> int:
@@ -129,17 +145,33 @@ class Submission(Checked):
         try:
             return [*shlex.split(self.container), *inside] if self.container else list(outside)
         except ValueError as error:
-            rule = f"must be a command: {str(error).lower()}"
-            raise InputError("container", self.container, rule, "close its quotes") from None
+            raise InputError(
+                "container", self.container, f"must be a command: {str(error).lower()}", "close its quotes"
+            ) from None
 
     def script(self, name: str, folder: Path, command: Sequence[Word], **more: Any) -> Script:
         """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``."""
-        loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
         directives = {
             "nodes": self.nodes,
             "ntasks-per-node": self.ntasks_per_node,
             "exclusive": self.exclusive,
         }
+        return self._script(name, folder, command, directives, requeue=self.requeue, **more)
+
+    def of_job(
+        self, name: str, folder: Path, command: Sequence[Word], processes: int, minutes: int
+    ) -> Script:
+        """The batch script of a command that is one job, with a limit of whole ``minutes``.
+
+        Slurm chooses the nodes of its processes, and gives no signal ahead of the limit.
+        """
+        limited = dataclasses.replace(self, time=str(minutes), signal_s=1)
+        return limited._script(name, folder, command, {"ntasks": processes, "signal": None})
+
+    def _script(
+        self, name: str, folder: Path, command: Sequence[Word], directives: dict[str, Any], **more: Any
+    ) -> Script:
+        loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
         try:
             return Script(
                 name=name,
@@ -149,7 +181,6 @@ class Submission(Checked):
                 extra=self.extra,
                 setup=[*loads, *self.setup],
                 signal_s=self.signal_s,
-                requeue=self.requeue,
                 **more,
             )
         except ValueError as error:

@@ -7,7 +7,7 @@ other keys make the points of the sweep: all combinations, the last key varying 
 import copy
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ def checked(data: Table) -> Mapping[str, list[Any]]:
     sweep = as_table(data.get("sweep", {}), "sweep")
     size = 1
     for key, values in sweep.items():
-        _check_axis(key, values, by_job="level" in data)
+        _check_axis(key, values, _sweepable(data))
         size *= len(values)
         if size > CELLS:
             rule = f"makes more than {CELLS} points"
@@ -110,10 +110,16 @@ def _of_schedulers(key: str) -> bool:
     return overrides.room(key) == "schedulers"
 
 
-def _check_axis(key: str, values: Any, *, by_job: bool) -> None:
+def _sweepable(data: Table) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
+    """The lists of tables, and the tables with their keys, that a sweep of the file may vary."""
+    if "level" in data:
+        return ("schedulers",), job_source.SWEPT
+    return ("jobs", "schedulers"), EVERYWHERE | ({"log": job_source.OF_WINDOWS} if "log" in data else {})
+
+
+def _check_axis(key: str, values: Any, sweepable: tuple[Sequence[str], Mapping[str, Sequence[str]]]) -> None:
     where = f'sweep."{key}"'
-    tables = job_source.SWEPT if by_job else EVERYWHERE
-    lists = ("schedulers",) if by_job else ("jobs", "schedulers")
+    lists, tables = sweepable
     keys = [f"{table}.{name}" for table, names in tables.items() for name in names]
     table, _, name = key.partition(".")
     try:
@@ -124,7 +130,7 @@ def _check_axis(key: str, values: Any, *, by_job: bool) -> None:
     if room not in rooms or (table in tables and key not in keys) or (table in lists and not name):
         places = [*(f'"{one}.KEY"' for one in tables), *(f'"{one}.0.KEY"' for one in lists)]
         remedy = f'write {", ".join(places)} or "processors", in quotes'
-        what = "the source of jobs" if by_job else "programs, jobs"
+        what = "programs, jobs" if "jobs" in lists else "the source of jobs"
         rule = f"must be a key of {what}, schedulers or the machine"
         raise InputError(where, values, rule, nearest(key, [*keys, *overrides.scheduler_keys()], remedy))
     if not isinstance(values, list) or not values:

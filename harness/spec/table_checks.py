@@ -25,8 +25,12 @@ def as_table(value: Any, key: str) -> Table:
 def tables(value: Any, key: str, example: str) -> list[Any]:
     """``value`` if it is a list of at least one [[key]] table."""
     if not isinstance(value, list) or not value:
-        remedy = f"write [[{key}]] and below it {example}"
-        raise InputError(key, value, f"an experiment needs at least one [[{key}]] table", remedy)
+        raise InputError(
+            key,
+            value,
+            f"an experiment needs at least one [[{key}]] table",
+            f"write [[{key}]] and below it {example}",
+        )
     return value
 
 
@@ -53,8 +57,12 @@ def check_depth(value: Any, key: str) -> None:
         ]
         if not level:
             return
-    rule = f"nests more than {DEEPEST} tables or lists"
-    raise InputError(key, "...", rule, "nest less; no key of an experiment needs more than five levels")
+    raise InputError(
+        key,
+        "...",
+        f"nests more than {DEEPEST} tables or lists",
+        "nest less; no key of an experiment needs more than five levels",
+    )
 
 
 def check_names(value: Any, key: str) -> None:

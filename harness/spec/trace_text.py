@@ -58,19 +58,27 @@ def lines(path: Path) -> list[str]:
                 data = decompress(data)
             except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, MemoryError) as error:
                 reason = str(error).lower() or "too large"
-                rule = f"cannot be read: its compression is damaged or incomplete: {reason}"
-                raise InputError("trace", str(path), rule, "copy the file again") from None
+                raise InputError(
+                    "trace",
+                    str(path),
+                    f"cannot be read: its compression is damaged or incomplete: {reason}",
+                    "copy the file again",
+                ) from None
             break
     for magic, (what, command) in _PACKED.items():
         if data.startswith(magic):
-            rule = f"is {what}, and must be text, or compressed by gzip, bzip2 or xz"
             raise InputError(
-                "trace", str(path), rule, f"unpack it first: {command} {shlex.quote(str(path))} > log.swf"
+                "trace",
+                str(path),
+                f"is {what}, and must be text, or compressed by gzip, bzip2 or xz",
+                f"unpack it first: {command} {shlex.quote(str(path))} > log.swf",
             )
     if data[257:262] == b"ustar":
-        rule = "is a tar archive, and must be a single log"
         raise InputError(
-            "trace", str(path), rule, f"unpack it first: tar -xOf {shlex.quote(str(path))} > log.swf"
+            "trace",
+            str(path),
+            "is a tar archive, and must be a single log",
+            f"unpack it first: tar -xOf {shlex.quote(str(path))} > log.swf",
         )
     text = data.decode("utf-8-sig", errors="replace")
     if (at := text.find("\0")) >= 0:

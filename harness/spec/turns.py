@@ -1,6 +1,11 @@
-"""Jobs that take turns, as a workload: each with all that its first process has started."""
+"""Jobs that take turns, as a workload.
+
+On this host a job is all that its first process has started. On several hosts it is a command of an
+experiment: Lockstep gives its ranks their processors, and starts them through the job's launcher.
+"""
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -8,11 +13,12 @@ from pathlib import Path
 
 from coordinator.host import identity
 from coordinator.host.processes import descendants, is_ours
-from coordinator.workload import FOR_EVER_S, ParallelJob, Workload
+from coordinator.workload import FOR_EVER_S, Node, ParallelJob, Workload
 from harness.spec import colocate, overrides
+from harness.spec.jobs import job_group
 from harness.spec.scheduler import Scheduler, reader, schedulers_of
 from workloads.bounds import PROCESSES, fits
-from workloads.options import DEFAULTS
+from workloads.options import DEFAULTS, WITHIN_JOB
 from workloads.validation import InputError
 from workloads.work import Command
 
@@ -26,7 +32,8 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
     except InputError as error:
         key = error.key.removeprefix("schedulers[0].")
         raise InputError("--policy", text, f"{key} {error.rule}", error.remedy) from None
-    policy, options = chosen.policy, chosen.options
+    policy = chosen.policy
+    options = chosen.options
     changed = [key for key in vars(DEFAULTS) if getattr(options, key) != getattr(DEFAULTS, key)]
     key = next((key for key in changed if key != "bind"), "")
     places = running and not policy.stops_processes and chosen.name not in ("none", "batch")
@@ -52,6 +59,41 @@ def workload(
     jobs = [ParallelJob(number, program, root=program.argv[0]) for number, program in enumerate(programs)]
     result = Workload(tuple(jobs), chosen.policy, processors, chosen.options)
     return replace(result, timeout_s=FOR_EVER_S, lease_s=colocate.LEASE_S)
+
+
+def workload_on(nodes: Sequence[Node], commands: Sequence[Sequence[str]], chosen: Scheduler) -> Workload:
+    """The workload, without a time limit, of commands whose ranks the policy places on hosts.
+
+    A command that names no launcher is one process. The ranks of a job share its processors on each host, as
+    the processes of a job do on one host alone.
+    """
+    options = chosen.options
+    if options.bind is True and not chosen.policy.moves:
+        options = replace(options, bind=WITHIN_JOB)
+    processors = sum(node.processors for node in nodes)
+    jobs = []
+    for number, words in enumerate(commands):
+        try:
+            program = job_group({"command": colocate.launched(words)}, "").program
+        except InputError as error:
+            raise InputError("COMMAND", shlex.join(words), error.rule, error.remedy) from None
+        if program.processes > processors and not chosen.policy.allows_oversubscription:
+            raise InputError(
+                "COMMAND",
+                shlex.join(words),
+                f"has {program.processes} ranks, and these hosts have {processors} processors",
+                f"name more processors, as in --hosts {nodes[0].host}:{program.processes}",
+            )
+        jobs.append(ParallelJob(number, program))
+    return Workload(
+        tuple(jobs),
+        chosen.policy,
+        (),
+        options,
+        nodes=tuple(nodes),
+        timeout_s=FOR_EVER_S,
+        lease_s=colocate.LEASE_S,
+    )
 
 
 def check_roots(pids: Sequence[int]) -> None:
@@ -86,8 +128,9 @@ def check_roots(pids: Sequence[int]) -> None:
         if one == other:
             raise InputError("--pid", one, "cannot be named twice", "leave one of them out")
         if one in _upwards(other):
-            rule = f"cannot be named with {one}, to which it belongs"
-            raise InputError("--pid", other, rule, "leave one of them out")
+            raise InputError(
+                "--pid", other, f"cannot be named with {one}, to which it belongs", "leave one of them out"
+            )
 
 
 def _of_kernel(pid: int) -> bool:

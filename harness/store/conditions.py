@@ -95,6 +95,9 @@ class Conditions(PassingConditions, StableConditions):
     # The fields of ``coordinator.workload.NodeResult`` for each of several hosts.
     nodes_after: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()  # faults that did not stop the run
+    # When, by its clock, a run was interrupted; ``--resume`` continued it there.
+    interrupted_ns: Sequence[int] = ()
+    ran_again: int = 0  # how many jobs had begun by then without an end, and ran again
     exceeded: float | None = None  # the run was stopped after so many times the sum of the times alone
     calibration: str = (
         ""  # why the constants of the run may not be those of the host; empty if nothing says so
@@ -228,7 +231,8 @@ def differences(old: Conditions, new: Conditions) -> Iterator[tuple[str, Any, An
     """All fields of COMPARABLE, and all variables, in which two sessions differ, with both values."""
     both = [(name, getattr(old, name) or None, getattr(new, name) or None) for name in COMPARABLE]
     if old.variables and new.variables:
-        before, after = old.environment, new.environment
+        before = old.environment
+        after = new.environment
         both += [(f"environment.{n}", before.get(n), after.get(n)) for n in sorted({**before, **after})]
         both.append(("variables", old.variables, new.variables))
     yield from (one for one in both if one[1] != one[2])

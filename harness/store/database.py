@@ -71,11 +71,16 @@ class Store:
         self, folder: Path, *, existing: bool = False, warn: Callable[[str], None] = lambda text: None
     ) -> None:
         self.path = folder if existing and folder.is_file() else folder / FILE_NAME
-        self._warn, self._kept = warn, 0
+        self._warn = warn
+        self._kept = 0
         if existing and not self.path.exists():
             rule = "holds no records of Lockstep" if folder.exists() else "is not a directory that exists"
-            remedy = "name the directory that lockstep run --results wrote (default: lockstep-results)"
-            raise InputError("RESULTS", str(folder), rule, remedy)
+            raise InputError(
+                "RESULTS",
+                str(folder),
+                rule,
+                "name the directory that lockstep run --results wrote (default: lockstep-results)",
+            )
         try:
             if not existing:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -310,8 +315,12 @@ class Store:
             raise InputError(
                 "--run", number, "cannot be in this store, which holds no runs", "make some with lockstep run"
             )
-        rule = f"the store's runs have the numbers 1 to {last}"
-        raise InputError("--run", number, rule, "choose one of them, or leave --run out")
+        raise InputError(
+            "--run",
+            number,
+            f"the store's runs have the numbers 1 to {last}",
+            "choose one of them, or leave --run out",
+        )
 
     def experiments(self) -> list[tuple[str, str]]:
         """Digest and name of each experiment by its last run."""

@@ -42,9 +42,12 @@ def reading(path: Path) -> Iterator[None]:
     except InputError as error:
         if error.key == "RESULTS":  # it names the store already
             raise
-        rule = f"holds runs with {error.key} = {shown(error.value)}, which {error.rule}"
-        remedy = "use the version of Lockstep, and the policies, with which they were made"
-        raise InputError("RESULTS", str(path), rule, remedy) from None
+        raise InputError(
+            "RESULTS",
+            str(path),
+            f"holds runs with {error.key} = {shown(error.value)}, which {error.rule}",
+            "use the version of Lockstep, and the policies, with which they were made",
+        ) from None
     except sqlite3.Error as error:
         if primary_code(error) in PASSING:
             raise StoreError(f"cannot read {path}: {error}; try again") from None
@@ -118,13 +121,19 @@ def checksum(database: sqlite3.Connection, run: int) -> str:
     digest = hashlib.sha256()
     for table in ("runs", *PARTS):
         rows = [dict(zip(row.keys(), row, strict=True)) for row in rows_of(database, table, run)]
-        for row in sorted(rows, key=lambda row: (row.get("job", 0), row.get("rank", 0))):
+        for row in sorted(rows, key=_place):
             del row["id" if table == "runs" else "run"]
             for name, value in sorted(row.items()):
                 data = value if isinstance(value, bytes) else str(value).encode()
                 if value is not None:
                     digest.update(f"{table}.{name} {type(value).__name__} {len(data)} ".encode() + data)
     return digest.hexdigest()
+
+
+def _place(row: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """What rows are sorted by; a damaged one may have anything in the place of a number."""
+    values = (row.get("job", 0), row.get("rank", 0))
+    return tuple((type(value).__name__, value) for value in values)
 
 
 def run_record(database: sqlite3.Connection, run: int) -> RunRecord:

@@ -12,7 +12,15 @@ from typing import Any
 
 from coordinator.workload import NodeResult
 from harness.spec.jobs import rebuilt
-from harness.store.records import ALONE_KINDS, BY_JOB, KINDS, Calibration, JobRecord, RunRecord
+from harness.store.records import (
+    ALONE_KINDS,
+    BY_JOB,
+    KINDS,
+    WITH_SCHEDULES,
+    Calibration,
+    JobRecord,
+    RunRecord,
+)
 from workloads.patterns import BULK_SYNCHRONOUS
 from workloads.program import Program
 from workloads.work import Work
@@ -27,7 +35,8 @@ def check_run(record: RunRecord) -> None:
     for place, node in enumerate(record.conditions.nodes_after):
         _check_values(f"conditions.nodes_after[{place}].", NodeResult, node)
     _require(record.kind in KINDS, "kind", record.kind)
-    _require((record.schedule is not None) == (record.kind == BY_JOB), "schedule", record.schedule)
+    if record.kind == BY_JOB or record.schedule:
+        _require(record.kind in WITH_SCHEDULES and record.schedule is not None, "schedule", record.schedule)
     for name in ("cell", "repeat", "wall_s"):
         _require(getattr(record, name) >= 0, name, getattr(record, name))
     processors = record.processors

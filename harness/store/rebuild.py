@@ -3,17 +3,24 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from coordinator.view import After
 from harness.spec import settings
 from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
+from harness.spec.job_source import ScaledWindow
 from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import Reader, of_jobs
-from harness.store.records import BY_JOB, DEDICATED, FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
+from harness.store.records import (
+    DEDICATED,
+    FURTHER,
+    WITH_SCHEDULES,
+    JobRecord,
+    RunRecord,
+    alone_two_phase,
+)
 from workloads.waiting_rules import RULES
-
-WORKLOADS = (POLICY, SIMULATED, BY_JOB)
-"""Kinds of runs of a whole workload."""
 
 FIRST = ("none", "implicit", "gang", "partitioned", "batch")  # policies that are listed before the others
 
@@ -24,15 +31,17 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     Runs are shuffled, so the function sorts the schedulers by FIRST, waiting rule and quantum. The
     digest may differ from the file's: records lack cells that differ by simulated machines alone.
     """
-    ours = [record for record in records if record.kind in WORKLOADS]
+    ours = [record for record in records if record.kind in WITH_SCHEDULES]
     _check(records)
-    cells = {record.cell: record for record in ours}
+    told = sorted(ours, key=lambda one: (bool(one.jobs), one.schedule is not None))
+    cells = {record.cell: record for record in told}  # those that say most of their jobs, the last of them
     # One unmodified job has dedicated runs alone; of several jobs the unmodified ones have runs of their own.
     alone = [record for record in records if record.kind == DEDICATED and "setting" in record.scheduler]
     unmodified = alone if all(len(record.jobs) == 1 for record in ours) else []
     tables = {json.dumps(one.scheduler, sort_keys=True): one.scheduler for one in (*unmodified, *ours)}
     last = ours[-1]
-    read: Reader = of_jobs if last.schedule else settings.of_table
+    of_jobs_alone = last.schedule and {"log", "model"} & last.schedule.source.keys()
+    read: Reader = of_jobs if of_jobs_alone else settings.of_table
     schedulers = [(read(table), table) for table in tables.values()]  # unknown ones have no rank
     return Experiment(
         name=last.experiment,
@@ -40,7 +49,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
         repeats=1 + max(record.repeat for record in ours if record.repeat < FURTHER),
         seed=last.seed,
         schedulers=tuple(scheduler for scheduler, _ in sorted(schedulers, key=lambda pair: _rank(pair[1]))),
-        cells=tuple(_cell(cells[index]) for index in sorted(cells)),
+        cells=tuple(_cell(cells[index], _recorded_waits(ours, index)) for index in sorted(cells)),
         dedicated=TWO_PHASE if any(map(alone_two_phase, records)) else SPINNING,
     )
 
@@ -48,17 +57,34 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
 def _check(records: Sequence[RunRecord]) -> None:
     """Refuse runs that do not belong together."""
     jobs: dict[int, set[tuple[int, ...]]] = defaultdict(set)
-    for record in (record for record in records if record.kind in WORKLOADS):
+    for record in (one for one in records if one.kind in WITH_SCHEDULES and one.jobs):
         jobs[record.cell].add(tuple(job.job for job in record.jobs))
     if differing := [cell for cell, of_runs in jobs.items() if len(of_runs) > 1]:
         raise ValueError(f"runs of point {differing[0]} of its sweep have different jobs")
-    if len({record.schedule is None for record in records}) > 1:
-        raise ValueError("of its runs some are simulated by job, and some are not")
+    of_logs = {record.schedule is None for record in records if record.succeeded}
+    if len(of_logs) > 1:
+        raise ValueError("of its runs some have the schedule of a log, and some have not")
 
 
-def _cell(record: RunRecord) -> Cell:
-    groups = (JobGroup(job.work, 1, job.arrival_ns / 1e9) for job in record.jobs)
-    return Cell(record.cell, record.settings, tuple(groups), {}, _processors(record))
+def _recorded_waits(records: Sequence[RunRecord], cell: int) -> Mapping[str, Any] | None:
+    """The comparison with recorded waits that the last of the records that has one has of a cell."""
+    here = (one.schedule for one in reversed(records) if one.cell == cell and one.schedule)
+    found = (schedule.source.get("window", {}).get("recorded_waits") for schedule in here)
+    return next(filter(None, found), None)
+
+
+def _cell(record: RunRecord, waits: Mapping[str, Any] | None) -> Cell:
+    window = record.schedule and record.schedule.source.get("window")
+    log = ScaledWindow.of_table({**window, "recorded_waits": waits}) if window else None
+    groups = [_group(job) for job in record.jobs]
+    for job, preceding, think_ns, arrival_s in log.following if log and groups else ():
+        groups[job] = replace(groups[job], arrival_s=arrival_s, after=After(preceding, think_ns))
+    return Cell(record.cell, record.settings, tuple(groups), {}, _processors(record), log=log)
+
+
+def _group(job: JobRecord) -> JobGroup:
+    """The job as in its file."""
+    return JobGroup(job.work, 1, job.arrival_ns / 1e9, job.estimate_s, job.submitted_by)
 
 
 def _processors(record: RunRecord) -> int:

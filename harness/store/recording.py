@@ -80,7 +80,8 @@ MAY_WAIT = np.zeros(len(KINDS), bool)  # which kinds may wait for another rank
 MAY_WAIT[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] = True
 MAY_WAIT[FIRST : LAST + 1] = True
 
-NOBODY, ANYONE = -1, -2
+NOBODY = -1
+ANYONE = -2
 
 LONGEST_YIELD_NS = 1e7
 """A wait that gives its processor away more rarely keeps it for a slice."""
@@ -275,7 +276,8 @@ def _count(value: Any) -> int:
 
 
 def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
-    kept, most = int(head["windows"][number]["kept"]), int(head["most_kept"])
+    kept = int(head["windows"][number]["kept"])
+    most = int(head["most_kept"])
     if not 0 <= kept <= most:
         raise RecordingError(path, UNKNOWN)
     file.seek(HEAD_BYTES + number * most * OPERATION.itemsize)
@@ -292,11 +294,13 @@ def _known(path: Path, rows: Rows) -> Rows:
 
 
 def _communicators(path: Path, words: NDArray[Any]) -> dict[int, tuple[int, ...]]:
-    communicators, place = {}, 0
+    communicators = {}
+    place = 0
     while place < len(words):
         if place + 3 > len(words) or not 0 <= words[place + 2] <= len(words) - place - 3:
             raise RecordingError(path, UNKNOWN)
-        number, ranks = int(words[place]), int(words[place + 2])
+        number = int(words[place])
+        ranks = int(words[place + 2])
         communicators[number] = tuple(map(int, words[place + 3 : place + 3 + ranks]))
         place += 3 + ranks
     return communicators
@@ -314,9 +318,11 @@ def windows_alike(ranks: Sequence[RankRecording]) -> tuple[RankRecording, ...]:
 
 def _halved(rank: RankRecording) -> RankRecording:
     """The rank with every two windows as one, as the ranks themselves do it."""
-    windows, rows = [], []
+    windows = []
+    rows = []
     for first in range(0, len(rank.windows), 2):
-        one, kept = rank.windows[first].copy(), [rank.window(first)]
+        one = rank.windows[first].copy()
+        kept = [rank.window(first)]
         if first + 1 < len(rank.windows):
             two = rank.windows[first + 1]
             together = one["kept"] == one["operations"]
@@ -405,7 +411,9 @@ def read(path: Path) -> Recording:
 
 def _ranks(path: Path, about: Mapping[str, Any], rows: Rows, windows: Rows) -> tuple[RankRecording, ...]:
     """The ranks of a file that ``about`` describes: each has the next rows and windows."""
-    ranks, row, window = [], 0, 0
+    ranks = []
+    row = 0
+    window = 0
     for one in about["ranks"]:
         ends = row + one["operations"], window + one["windows"]
         if not row <= ends[0] <= len(rows) or not window < ends[1] <= len(windows):
@@ -431,8 +439,9 @@ def _check(path: Path, held: Recording) -> None:
         raise RecordingError(path, f"no recording: {UNKNOWN}")
     for place, rank in enumerate(held.ranks):
         for reason in _faults(rank, held.processes):
-            remedy = "record the program again with lockstep record"
-            raise RecordingError(path, f"entry {place} of ranks: {reason}", remedy)
+            raise RecordingError(
+                path, f"entry {place} of ranks: {reason}", "record the program again with lockstep record"
+            )
     if not 0 < len({rank.rank for rank in held.ranks}) == len(held.ranks):
         raise RecordingError(path, "no recording: it must have ranks, and each of them once")
 
@@ -454,12 +463,14 @@ def _faults(rank: RankRecording, processes: int) -> Iterator[str]:
         yield "a communicator must have a number from 0 to 65535"
     if not all(_whole(member, NOBODY, last) for ranks in rank.communicators.values() for member in ranks):
         yield f"members of communicators must be ranks from 0 to {last}, or {NOBODY}"
-    positive, computing = (0, LONGEST_NS), (-DIFFER_NS, LONGEST_NS)
+    positive = (0, LONGEST_NS)
+    computing = (-DIFFER_NS, LONGEST_NS)
     columns = {"peer": (ANYONE, last), "compute_ns": computing, "within_ns": positive}
     yield from _outside("operation", rank.rows, columns)
     of_windows = dict.fromkeys(WINDOW.names or (), positive)
     yield from _outside("window", rank.windows, of_windows | dict.fromkeys(COMPUTING, computing))
-    kept, operations = rank.windows["kept"], rank.windows["operations"]
+    kept = rank.windows["kept"]
+    operations = rank.windows["operations"]
     if np.any(kept > operations) or kept.sum() != len(rank.rows):
         kept_of_all = f"{kept.sum()} of {operations.sum()} operations"
         yield f"its windows keep {kept_of_all}, and {len(rank.rows)} are there"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
+from coordinator.view import ExecutionTime, Submitter
 from coordinator.workload import Result, Switch, Workload
 from harness.spec.jobs import described, rebuilt
 from harness.store.conditions import Conditions
@@ -31,6 +32,9 @@ BY_JOB = "simulated by job"
 ALONE_KINDS = (DEDICATED, RECORDED, WITH_SETTING, SIMULATED_DEDICATED)
 MEASURED_KINDS = (DEDICATED, RECORDED, WITH_SETTING, POLICY)
 
+WITH_SCHEDULES = (POLICY, SIMULATED, BY_JOB)
+"""Kinds of runs of a whole workload, whose records have the schedule if the jobs are those of a log."""
+
 KINDS = (*MEASURED_KINDS, SIMULATED_DEDICATED, SIMULATED, BY_JOB)
 
 COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
@@ -40,6 +44,9 @@ SIMULATIONS = (SIMULATED_DEDICATED, SIMULATED)
 
 FURTHER = 1_000_000
 """Simulated repeats from this number on have no measured repeat (``harness.analyse.precision``)."""
+
+
+OF_USER = "of_user"
 
 
 @dataclass(frozen=True)
@@ -55,12 +62,31 @@ class JobRecord:
     finish_ns: int | None
     failure: str
     admitted_ns: int | None = None  # when its policy gave it processors
-    estimate: Mapping[str, float] | None = None  # fields of the ``ExecutionTime`` that the policy had for it
+    # Fields of the ``ExecutionTime`` that the policy had for it, and ``of_user`` if its user asked for that.
+    estimate: Mapping[str, float | bool] | None = None
     cpu_ns: int | None = None  # CPU time of all its processes, where only their sum is known
+    submitter: Mapping[str, Any] | None = None  # fields of the ``Submitter`` that are known
+    requeued: int = 0  # how often it has lost its processors and gone back into the queue
 
     @property
     def work(self) -> Work:
         return rebuilt(self.program)
+
+    @property
+    def submitted_by(self) -> Submitter:
+        return Submitter(**(self.submitter or {}))
+
+    @property
+    def execution_time(self) -> ExecutionTime | None:
+        """The estimate by which its policy went."""
+        fields_of = {name: value for name, value in (self.estimate or {}).items() if name != OF_USER}
+        return ExecutionTime(**fields_of) if fields_of else None
+
+    @property
+    def estimate_s(self) -> float | None:
+        """The execution time that its user asked for; None if earlier runs gave the estimate, or none did."""
+        known = self.execution_time if OF_USER in (self.estimate or {}) else None
+        return None if known is None else known.on(self.work.width)
 
     @property
     def response_ns(self) -> int | None:
@@ -68,8 +94,8 @@ class JobRecord:
 
     @property
     def start_up_ns(self) -> int | None:
-        if self.start_ns is None or self.admitted_ns is None:
-            return None
+        if self.start_ns is None or self.admitted_ns is None or self.requeued:
+            return None  # it was admitted for a run that is lost
         return self.start_ns - self.admitted_ns
 
 
@@ -101,7 +127,7 @@ class Schedule:
     # The mean bounded slowdown of each replication, or of each batch of jobs in a row of a log: the same jobs
     # under every scheduler.
     slowdowns: Sequence[float] = ()
-    # When which job of a log ran (``harness.predict.kept_outcome``); empty if there is no single schedule.
+    # When which job ran (``harness.simulator.jobs.kept_outcome``); empty where there is no single schedule.
     outcome: str = field(default="", repr=False)
 
     @classmethod
@@ -115,13 +141,15 @@ class Schedule:
     @property
     def jobs_name(self) -> str:
         """Its jobs in a few words."""
-        kind = "random jobs" if "model" in self.source else "jobs of a log"
+        of_log = {"log", "window"} & self.source.keys()
+        kind = "random jobs" if "model" in self.source else "jobs of a log" if of_log else "jobs"
         return f"{self.source['count']} {kind}"
 
     @property
     def comparable(self) -> Mapping[str, Any]:
         """What two schedules must have in common for their jobs to be the same."""
-        keys = ("content", "load", "model", "warm_up", "tau_s", "migration", "machine")
+        of_jobs = ("content", "failed", "load", "estimates", "model", "terminating")
+        keys = (*of_jobs, "warm_up", "tau_s", "migration", "machine")
         return {"processors": self.processors} | {key: self.source.get(key) for key in keys}
 
     def recorded(self) -> dict[str, Any]:
@@ -152,12 +180,13 @@ class RunRecord:
     mechanism_reason: str
     launcher: str  # the MPI that started the ranks
     wall_s: float  # duration with start-up and clean-up
-    failure: str  # empty when every job finished
+    failure: str  # empty when every job finished; of jobs of a log, when some did
     conditions: Conditions
     jobs: tuple[JobRecord, ...]  # one record per job
     ranks: tuple[RankResult, ...]  # of those that finished
     switches: tuple[Switch, ...]  # every slot switch
-    schedule: Schedule | None = None  # the results of a run that was simulated by job; None for all others
+    # Of the jobs of a log, or of a run that was simulated by job; None for all others.
+    schedule: Schedule | None = None
     id: int | None = field(default=None, compare=False)  # its number in the store that it was read from
 
     @property
@@ -174,8 +203,18 @@ class RunRecord:
         return self.conditions.exceeded
 
     @property
+    def failed_jobs(self) -> str:
+        """How many jobs of a log failed, and why the first did, in words; empty if none did."""
+        failed = [job for job in self.jobs if job.failure]
+        if self.schedule is None or not failed:
+            return ""
+        number = self.schedule.source["window"]["numbers"][failed[0].job]
+        many = f"{len(failed)} of {len(self.jobs)} jobs failed, and count in no mean"
+        return f"{many}; job {number} of the log: {failed[0].failure}"
+
+    @property
     def succeeded(self) -> bool:
-        """Whether every job finished, or all were simulated without processes."""
+        """Whether every job finished, or there are means over the jobs."""
         return self.makespan_ns is not None or (self.schedule is not None and not self.failure)
 
 
@@ -245,9 +284,11 @@ def quantile(ascending: Sequence[float], share: float) -> float:
     return ascending[low] + (ascending[high] - ascending[low]) * (position - low)
 
 
-def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
+def job_records(workload: Workload, result: Result, asked: Collection[int] = ()) -> tuple[JobRecord, ...]:
+    """The records of the jobs; the estimates of those in ``asked`` are of their users."""
     programs = {job.number: described(job.program) for job in workload.jobs}
-    estimates = {job.number: asdict(job.estimate) for job in workload.jobs if job.estimate}
+    submitters = {job.number: known(job.submitter) for job in workload.jobs}
+    estimates = {job.number: recorded_estimate(job.estimate, job.number in asked) for job in workload.jobs}
     return tuple(
         JobRecord(
             job=job.number,
@@ -259,10 +300,24 @@ def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
             finish_ns=job.finish_ns,
             failure=job.failure,
             admitted_ns=job.admitted_ns,
-            estimate=estimates.get(job.number),
+            estimate=estimates[job.number],
+            submitter=submitters[job.number],
+            requeued=job.requeued,
         )
         for job in result.jobs
     )
+
+
+def recorded_estimate(estimate: ExecutionTime | None, of_user: bool) -> dict[str, Any] | None:
+    """An estimate as records have it; ``of_user``: a user asked for this time."""
+    if estimate is None:
+        return None
+    return asdict(estimate) | ({OF_USER: True} if of_user else {})
+
+
+def known(submitter: Submitter) -> dict[str, Any] | None:
+    """The fields of a submitter that say something; None if none does."""
+    return {name: value for name, value in vars(submitter).items() if value} or None
 
 
 def now() -> str:

@@ -13,7 +13,7 @@ from harness.store.tables import TABLES, made, primary_key
 from workloads.validation import InputError
 
 APPLICATION_ID = 0x4C6B5374
-SCHEMA = 9  # a store of another one was written by another version, and is refused
+SCHEMA = 10  # a store of another one was written by another version, and is refused
 BUSY_S = 30.0
 
 

@@ -49,7 +49,8 @@ class Spool:
 
     def _written(self, data: bytes) -> Path:
         name = f"{self._store.name}.{secrets.token_hex(8)}.run.json"
-        path, part = self._store.with_name(name), self._store.with_name(f"{name}.part")
+        path = self._store.with_name(name)
+        part = self._store.with_name(f"{name}.part")
         try:
             with os.fdopen(os.open(part, OPEN, 0o600), "wb") as file:
                 file.write(data)

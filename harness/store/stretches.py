@@ -53,7 +53,8 @@ def stretches(recording: Recording, first: int = 0, after: int | None = None) ->
     """
     count = max(len(rank.windows) for rank in recording.ranks)
     last = count if after is None else after
-    parts, begin = [], first
+    parts = []
+    begin = first
     for number in range(first, last):
         whole = all(_whole(rank, number) for rank in recording.ranks)
         if not whole or number + 1 == last:

@@ -34,7 +34,8 @@ KEY = Column(int, required=False, key="PRIMARY KEY")
 
 
 def _fields(record: type, *left_out: str) -> dict[str, Column]:
-    columns, hints = {}, typing.get_type_hints(record)
+    columns = {}
+    hints = typing.get_type_hints(record)
     for name in (name for name in hints if name not in left_out):
         hint = hints[name]
         union = typing.get_origin(hint) in (types.UnionType, typing.Union)

@@ -7,7 +7,7 @@ header comments that begin with a semicolon).
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +37,13 @@ FIELDS = {
 """The fields of a job, and the bounds of each."""
 
 NUMBER, SUBMIT, WAIT, RUN, ALLOCATED = range(5)
-REQUESTED, REQUESTED_S, STATUS, USER = 7, 8, 10, 11
-PRECEDING, THINK = 16, 17
+REQUESTED, REQUESTED_S, STATUS, USER, GROUP = 7, 8, 10, 11, 12
+QUEUE = 14
+PARTITION = 15
+PRECEDING = 16
+THINK = 17
+HELD_S = len(FIELDS)
+"""A further column of logs that have it: for how many seconds a job was held after its submission."""
 FAILED, COMPLETED, PARTIAL, LAST_PARTIAL, PARTIAL_FAILED, CANCELLED = range(6)
 STILL_RUNNING = 6  # beyond the format: no file has it, but Slurm's accounting has such jobs
 
@@ -53,7 +58,12 @@ class Records:
     rows: np.ndarray  # a row with the fields of the Standard Workload Format for each job
     processors: int | None  # of the traced machine, None if the trace does not say
     header: Mapping[str, str]  # the comments ``; Key: value``, the first of each key
-    users: Mapping[int, str]  # names by their numbers, where the log has names
+    # Names by their numbers, for each field whose names the log has.
+    names: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+
+    def named(self, column: int, number: int) -> str:
+        """What the log calls a user, a group, a queue or a partition; empty if it does not say."""
+        return "" if number == UNKNOWN else self.names.get(column, {}).get(number, str(number))
 
 
 def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
@@ -70,7 +80,7 @@ def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
                 except InputError as fault:
                     faults(fault)
     sizes = [processors[key] for key in ("MaxProcs", "MaxNodes") if processors.get(key, UNKNOWN) > 0]
-    return Records(_rows(path, lines, faults), int(sizes[0]) if sizes else None, header, {})
+    return Records(_rows(path, lines, faults), int(sizes[0]) if sizes else None, header)
 
 
 def _rows(path: Path, lines: Sequence[str], faults: Faults) -> np.ndarray:
@@ -92,10 +102,10 @@ def _rows(path: Path, lines: Sequence[str], faults: Faults) -> np.ndarray:
             raise refusal(path, place, "the file", line.strip(), f"seems to be {other.name}", other.remedy)
     rows = np.array(numbers).reshape(-1, len(FIELDS))
     sound = rows == UNKNOWN
-    for field, bound in enumerate(FIELDS.values()):
-        column, (least, most, whole) = rows[:, field], BOUNDS[bound]
+    for place, bound in enumerate(FIELDS.values()):
+        column, (least, most, whole) = rows[:, place], BOUNDS[bound]
         inside = (column >= least) & (column <= most)  # a NaN is not
-        sound[:, field] |= inside & (np.rint(column) == column) if whole else inside
+        sound[:, place] |= inside & (np.rint(column) == column) if whole else inside
     readable: np.ndarray = sound.all(axis=1)
     for place in sorted([*broken, *(places[faulty] for faulty in np.flatnonzero(~readable))]):
         try:
@@ -111,11 +121,21 @@ def _check(path: Path, place: int, line: str) -> None:
     text = line.partition(";")[0]
     words = re.findall(r"[^ \t]+", text)
     if len(words) > len(FIELDS) and _NUMBERS.fullmatch(text):
-        rule = f"has {len(FIELDS)} numbers, and this line has {len(words)}"
-        remedy = f"keep the first {len(FIELDS)}: awk '{{NF = {len(FIELDS)}; print}}'"
-        raise refusal(path, place, "a job", text.strip(" \t"), rule, remedy)
+        raise refusal(
+            path,
+            place,
+            "a job",
+            text.strip(" \t"),
+            f"has {len(FIELDS)} numbers, and this line has {len(words)}",
+            f"keep the first {len(FIELDS)}: awk '{{NF = {len(FIELDS)}; print}}'",
+        )
     if len(words) != len(FIELDS):
-        rule = f"has {len(FIELDS)} numbers, and this line has {len(words)}"
-        raise refusal(path, place, "a job", text.strip(" \t"), rule)
+        raise refusal(
+            path,
+            place,
+            "a job",
+            text.strip(" \t"),
+            f"has {len(FIELDS)} numbers, and this line has {len(words)}",
+        )
     for place_in_line, (word, (name, bound)) in enumerate(zip(words, FIELDS.items(), strict=True), 1):
         number(path, place, f"field {place_in_line} ({name})", word, bound)

@@ -11,13 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.predict.swf_records import (
+from harness.spec import other_logs
+from harness.spec.other_logs import SACCT
+from harness.spec.swf_records import (
     ALLOCATED,
     CANCELLED,
     COMPLETED,
     FAILED,
-    FIELDS,
+    GROUP,
+    HELD_S,
     NUMBER,
+    PARTITION,
+    QUEUE,
     REQUESTED,
     REQUESTED_S,
     RUN,
@@ -28,10 +33,9 @@ from harness.predict.swf_records import (
     WAIT,
     Records,
 )
-from harness.spec import other_logs
-from harness.spec.other_logs import SACCT
 from harness.spec.trace_text import UNKNOWN, Faults, number, refusal, refuse
-from workloads.validation import InputError
+from workloads.parameters import Name
+from workloads.validation import InputError, printable
 
 _JOB = re.compile(r"([0-9]{1,18})(_[0-9]+|_\[.*\]|\+[0-9]+)?")
 """A job, a task of a job array, its tasks that still wait, or a component of a heterogeneous job."""
@@ -86,6 +90,9 @@ _STATES: Mapping[str, tuple[str, int]] = {
 
 A job that ended before it could run is ``CANCELLED``, which counts as such if it ran for no time.
 """
+_NAMED = {USER: "user", GROUP: "account", QUEUE: "qos", PARTITION: "partition"}
+"""The columns with names, by the fields that hold them in the Standard Workload Format."""
+
 _STATUS = {name: status for full, (short, status) in _STATES.items() for name in (full, short)}
 
 
@@ -99,9 +106,14 @@ class _Columns:
     def values(self, path: Path, place: int, line: str) -> dict[str, str]:
         values = self.cut(line)
         if len(values) != len(self.names):
-            rule = f"must have {len(self.names)} fields, as the line of names, and has {len(values)}"
-            remedy = f"if a field holds a separator or a line end, leave its column out: {SACCT}"
-            raise refusal(path, place, "a job", line, rule, remedy)
+            raise refusal(
+                path,
+                place,
+                "a job",
+                line,
+                f"must have {len(self.names)} fields, as the line of names, and has {len(values)}",
+                f"if a field holds a separator or a line end, leave its column out: {SACCT}",
+            )
         return {name: value.strip(" \t") for name, value in zip(self.names, values, strict=True)}
 
 
@@ -113,7 +125,7 @@ def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
     """
     rows: list[list[float]] = []
     components: dict[str, dict[str, list[float]]] = {}
-    users: dict[str, int] = {}
+    numbers: dict[int, dict[str, int]] = {column: {} for column in _NAMED}
     columns: _Columns | None = None
     for place, line in enumerate(lines, 1):
         if not line.strip(" \t-"):  # also the line of dashes below the names
@@ -129,11 +141,14 @@ def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
                 faults(fault)
                 continue
             if row:
-                if user := values.get("user"):
-                    row[USER] = users.setdefault(user, len(users))
+                for column, heading in _NAMED.items():
+                    if name_there := printable(values.get(heading, ""))[: Name.LONGEST]:
+                        known = numbers[column]
+                        row[column] = known.setdefault(name_there, len(known))
                 _enter(row, name, rows, components)
-    table = np.array(rows, dtype=float).reshape(-1, len(FIELDS))
-    return Records(table, None, {}, {number: user for user, number in users.items()})
+    table = np.array(rows, dtype=float).reshape(-1, HELD_S + 1)
+    names = {column: {number: name for name, number in of.items()} for column, of in numbers.items()}
+    return Records(table, None, {}, names)
 
 
 def _columns(path: Path, place: int, line: str, below: str) -> _Columns:
@@ -147,8 +162,14 @@ def _columns(path: Path, place: int, line: str, below: str) -> _Columns:
     elif other := other_logs.known(line):
         raise refusal(path, place, "the file", line.strip(" \t"), f"seems to be {other.name}", other.remedy)
     else:
-        rule = "has columns without separators, and no line of dashes below their names"
-        raise refusal(path, place, "a table", line, rule, f"ask for separators: {SACCT}")
+        raise refusal(
+            path,
+            place,
+            "a table",
+            line,
+            "has columns without separators, and no line of dashes below their names",
+            f"ask for separators: {SACCT}",
+        )
     columns = _Columns(tuple(name.strip(" \t").lower() for name in cut(line)), cut)
     missing = [
         " or ".join(names)
@@ -156,8 +177,14 @@ def _columns(path: Path, place: int, line: str, below: str) -> _Columns:
         if not any(name.lower() in columns.names for name in names)
     ]
     if missing:
-        rule = f"must name the columns of sacct; missing are {', '.join(missing)}"
-        raise refusal(path, place, "the line of names", line, rule, f"ask again: {SACCT}")
+        raise refusal(
+            path,
+            place,
+            "the line of names",
+            line,
+            f"must name the columns of sacct; missing are {', '.join(missing)}",
+            f"ask again: {SACCT}",
+        )
     return columns
 
 
@@ -199,11 +226,23 @@ def _row(path: Path, place: int, name: str, values: Mapping[str, str]) -> list[f
     if _STEP.fullmatch(name):
         return None
     if not (job := _JOB.fullmatch(name)):
-        rule = "must be a job, as 12, 12_3 or 12+0"
-        raise refusal(path, place, "JobID", name, rule, f"if it is cut short, ask again: {SACCT}")
-    row = [float(UNKNOWN)] * len(FIELDS)
+        raise refusal(
+            path,
+            place,
+            "JobID",
+            name,
+            "must be a job, as 12, 12_3 or 12+0",
+            f"if it is cut short, ask again: {SACCT}",
+        )
+    row = [float(UNKNOWN)] * (HELD_S + 1)
     row[NUMBER] = number(path, place, "JobIDRaw", values.get("jobidraw", job[1]), "trace.number")
-    row[SUBMIT] = _instant(path, place, "Submit", values["submit"])
+    submit_s = _instant(path, place, "Submit", values["submit"])
+    eligible_s = _instant(path, place, "Eligible", values.get("eligible", ""))
+    with suppress(InputError):
+        if UNKNOWN < _instant(path, place, "Start", values.get("start", "")) < eligible_s:
+            eligible_s = UNKNOWN  # it was held again after it had run
+    row[SUBMIT] = submit_s if submit_s == UNKNOWN else max(submit_s, eligible_s)
+    row[HELD_S] = UNKNOWN if UNKNOWN in (submit_s, eligible_s) else row[SUBMIT] - submit_s
     row[STATUS] = _status(path, place, values.get("state", "COMPLETED"))
     row[ALLOCATED] = _count(path, place, _PROCESSORS, values)
     row[REQUESTED] = _count(path, place, ("ReqCPUS",), values)
@@ -277,9 +316,14 @@ def _instant(path: Path, place: int, name: str, text: str) -> float:
         when = datetime.fromisoformat(text)
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     except ValueError:
-        rule = "must be a time as 2024-12-31T23:59:59, or the seconds since 1970"
-        remedy = f"ask again with SLURM_TIME_FORMAT=standard: SLURM_TIME_FORMAT=standard {SACCT}"
-        raise refusal(path, place, name, text, rule, remedy) from None
+        raise refusal(
+            path,
+            place,
+            name,
+            text,
+            "must be a time as 2024-12-31T23:59:59, or the seconds since 1970",
+            f"ask again with SLURM_TIME_FORMAT=standard: SLURM_TIME_FORMAT=standard {SACCT}",
+        ) from None
 
 
 def _clock_s(path: Path, place: int, name: str, text: str) -> float:
