@@ -37,11 +37,15 @@ from harness.measure.session import (
     reserved,
     session_name,
 )
+from harness.measure.through_slurm import Cluster, ThroughSlurm
 from harness.measure.trust import Chosen
 from harness.spec import jobs
 from harness.spec.experiment import Experiment, usable_processors
-from harness.store import conditions, measuring
+from harness.spec.job_source import TAU_OF_LOGS_S
+from harness.spec.scheduler import THROUGH_SLURM
+from harness.store import conditions, journal, measuring
 from harness.store.database import Store
+from harness.store.journal import RunName
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.bounds import within
 from workloads.late import Late
@@ -51,19 +55,18 @@ from workloads.work import OF_USERS, Command
 
 if TYPE_CHECKING:
     from harness.analyse import advise as advice
-    from harness.predict import missing, recorded_programs, schedule_files, simulations
+    from harness.predict import missing, recorded_programs, recorded_waits, schedule_files, simulations
     from harness.predict import pool as threads
     from harness.predict.parameter_grid import ParameterGrid
     from harness.predict.pool import Pool
     from harness.predict.recorded_programs import RecordedPrograms
     from harness.predict.simulations import SimulatedBackEnd
-    from harness.store import recording
 else:  # measuring alone does not load simulators
     advice = Late("harness.analyse.advise")
     missing, recorded_programs = Late("harness.predict.missing"), Late("harness.predict.recorded_programs")
     threads, simulations = Late("harness.predict.pool"), Late("harness.predict.simulations")
+    recorded_waits = Late("harness.predict.recorded_waits")
     schedule_files = Late("harness.predict.schedule_files")
-    recording = Late("harness.store.recording")
 
 
 def real_tools(nodes: Sequence[Node] = (), *, mpi: bool = True) -> Tools:
@@ -120,8 +123,12 @@ def run(experiment: Experiment, results: Path, watcher: Watcher, options: RunOpt
 
     The experiment is loaded for this host.
     """
+    if THROUGH_SLURM in experiment.schedulers:
+        Cluster.of(experiment)  # complains before anything starts
     if options.simulate:
         recorded_programs.check(experiment)
+    _check_bound(experiment, options.tau_s)
+    experiment = _with_recorded_waits(experiment)
     cells = _part(options.part, experiment)
     programs = {job.program for cell in experiment.measured_cells for job in cell.jobs()}
     tools = real_tools(experiment.nodes, mpi=any(program.needs_launcher for program in programs))
@@ -140,7 +147,36 @@ def run(experiment: Experiment, results: Path, watcher: Watcher, options: RunOpt
             raise Stopped(str(stopped), series.ran) from None
         if options.simulate:
             series.simulate()
+        if options.resume:
+            _keep_recorded_waits(store, experiment, series.every)
         return series.ran
+
+
+def _check_bound(experiment: Experiment, tau_s: float) -> None:
+    """Refuse another bound of the bounded slowdown where it would change none."""
+    remedy = "leave it out"
+    if tau_s == summary.TAU_S:
+        return
+    if experiment.of_log:
+        reason = f"a time below {TAU_OF_LOGS_S:g} s of the log counts as that, on the scale of the run times"
+    elif experiment.by_job:
+        reason, remedy = "tau_s of the experiment is the bound", f"write --set tau_s={tau_s:g}"
+    else:
+        return
+    raise InputError("--slowdown-bound", tau_s, f"has no effect: {reason}", remedy)
+
+
+def _with_recorded_waits(experiment: Experiment) -> Experiment:
+    """The experiment with waits, recorded and simulated, if its log names the scheduler of the site."""
+    known = any(cell.window and cell.window.scheduler for cell in experiment.cells)
+    return recorded_waits.of_windows(experiment) if known else experiment
+
+
+def _keep_recorded_waits(store: Store, experiment: Experiment, records: Sequence[RunRecord]) -> None:
+    """Let reports find the waits that are compared with those of runs that had been made before."""
+    if any(cell.log and cell.log.recorded_waits for cell in experiment.cells):
+        for record in recorded_waits.lacking(experiment, records):
+            store.add_run(record)
 
 
 def _part(text: str | None, experiment: Experiment) -> set[int]:
@@ -186,6 +222,8 @@ class _Series:
             last = (self._stored[-1].id or 0) if self._stored else 0
             self._stored += self._store.runs(self._wanted.digest, after=last)
         self._before = [run for run in self._stored if run.id not in self._shared]
+        for record in self._before:
+            self._settle(record)
         for record in (record for record in self._before if record.kind in MEASURED_KINDS):
             if difference := conditions.difference(record.conditions, self._session.conditions):
                 field, old, new = difference
@@ -195,16 +233,24 @@ class _Series:
         self._earlier = self._store.count(self._wanted.digest, MEASURED_KINDS) - len(self._shared)
         self._precision = RowPrecision(self._wanted, self.measured)
 
+    def _settle(self, record: RunRecord) -> None:
+        """Remove the journal of a run that is recorded, unless it continues from there."""
+        journal.settle(RunName(record.digest, plan.key_of(record)).place(self._store.path), record)
+
     @property
     def measured(self) -> list[RunRecord]:
         """The runs that are extended, and those that were made."""
         return [*self._before, *self._made]
 
     @property
+    def every(self) -> list[RunRecord]:
+        """These, and their simulations."""
+        return [*self.measured, *self._simulated]
+
+    @property
     def ran(self) -> Ran:
         """The results so far."""
-        every = [*self.measured, *self._simulated]
-        document = results_document.results(self._wanted, every, self._options.tau_s, self._session.name)
+        document = results_document.results(self._wanted, self.every, self._options.tau_s, self._session.name)
         return Ran(document, self._store.path, self._earlier, self._made, self._simulated, self._before)
 
     def _lacking(self) -> dict[Key, Task]:
@@ -240,6 +286,7 @@ class _Series:
         try:
             back_end = self._back_end(to_do)
             for record in runner.run(to_do, back_end, self._store, watcher, precision):
+                self._settle(record)
                 self._made.append(record)
                 precision.heard(record, watcher)
         except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
@@ -267,7 +314,13 @@ class _Series:
             users = [one for one in self._wanted.schedulers if one.policy.stops_processes]
             ways = {mechanisms.choose(one.options.mechanism)[0] for one in users}
             constants = Recalibrated(self._session, jobs.working_sets(every), ways, self._watcher)
-        return measured.Measured(self._session, constants, self._watcher.note, self._options.timeline)
+        options = self._options
+        here = measured.Measured(
+            self._session, constants, self._watcher.note, options.timeline, options.resume
+        )
+        if THROUGH_SLURM not in self._wanted.schedulers:
+            return here
+        return ThroughSlurm(self._session, Cluster.of(self._wanted), here, self._watcher)
 
     def simulate(self) -> None:
         """Simulate the measured runs."""
@@ -283,6 +336,10 @@ class _Series:
             heard=partial(self._precision.heard, watcher=self._watcher),
             further=scattered,
         )
+
+
+BY = ("process", "job")
+"""How jobs are simulated."""
 
 
 @dataclass(frozen=True)
@@ -304,23 +361,31 @@ def simulate(
     *,
     timeline: bool = False,
     resume: bool = False,
+    by: str | None = None,
 ) -> Simulations:
-    """Simulate every scheduler of an experiment without running it.
+    """Simulate every scheduler of an experiment without running it, ``by`` process or by job.
 
     The last good calibration of this host in ``results`` gives the constants that the experiment leaves open.
     The store in ``output``, if any, gets the simulated runs, with the ranks' activities if ``timeline``;
     ``resume`` leaves out what it has. Of jobs without processes it also gets files of their schedules.
     """
     session = session_name() if output else ""
-    if experiment.by_job:
+    _check_bound(experiment, tau_s)
+    experiment = _with_recorded_waits(experiment)
+    if experiment.by_job and by == BY[0]:
+        rule, remedy = "needs processes, and the jobs of this experiment have none", "leave it out"
+        raise InputError("--by", by, rule, remedy)
+    by_job = experiment.by_job or by == BY[1]
+    if by_job:
         if timeline:
-            rule = "needs processes, and the jobs of this experiment have none"
+            rule = "needs processes, and jobs are simulated without them"
             raise InputError("--timeline", timeline, rule, "leave it out")
-        prepared = _by_job(experiment, session)
+        prepared = _by_job(experiment, session, tau_s)
     else:
         prepared = _by_process(experiment, results, session, watcher, timeline=timeline)
     back_end, tasks = prepared.back_end, prepared.tasks
-    experiment = tasks[0].experiment  # with the content of its logs
+    if by_job and not experiment.of_log:
+        experiment = tasks[0].experiment  # with the content of its logs
     new_records: list[RunRecord] = []
     files: list[Path] = []
     with Store(output, warn=watcher.warn) if output else nullcontext() as store:
@@ -343,6 +408,8 @@ def simulate(
             place = f"recorded in {store.path}; continue with --resume" if store else LOST
             many = f"{len(new_records)} of {len(lacking)} simulations are {place}"
             raise Interrupted(f"interrupted: {many}") from None
+        if store and resume:
+            _keep_recorded_waits(store, experiment, [*before, *new_records])
     notes = list(prepared.notes)
     failures = [record.failure for record in new_records if record.failure]
     if failures:
@@ -366,11 +433,13 @@ class _Prepared:
     notes: Sequence[str] = ()
 
 
-def _by_job(experiment: Experiment, session: str) -> _Prepared:
+def _by_job(experiment: Experiment, session: str, tau_s: float) -> _Prepared:
     from harness.predict import job_level  # noqa: PLC0415 - numba is slow to load
 
     here = conditions.of_session(usable_processors(), job_level.SIMULATOR)
-    back_end = replace(job_level.SimulatedByJob.of(experiment), session=session, conditions=here)
+    of = job_level.SimulatedByJob
+    simulated = of.of(experiment) if experiment.by_job else of.of_processes(experiment, tau_s)
+    back_end = replace(simulated, session=session, conditions=here)
     return _Prepared(back_end, back_end.tasks)
 
 
@@ -457,7 +526,7 @@ def advise(
     basis = _calibration(results, watcher, no_wait=no_wait)
     age = duration(trust.age_s(basis.calibration)) if basis.calibration else ""
     warnings = result_warnings.of_use(basis, conditions.of_session(usable_processors(), ""))
-    if isinstance(description, Path) and (lacks := recording.read(description).lacks):
+    if isinstance(description, Path) and (lacks := recorded_programs.program_in(description).lacks):
         warnings.append(lacks)
     if jobs_here is None:
         assert record is not None

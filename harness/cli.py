@@ -185,7 +185,9 @@ class _TopParser(argparse.ArgumentParser):
         """As in the base class, but ``help COMMAND`` is ``COMMAND --help``; a hint for what is no command."""
         words = [*args[1:2], "--help"] if args[:1] == ["help"] else args
         if words and words[0] not in (*COMMANDS, *self._option_string_actions):
-            _complain(_unknown(words[0], ["help", *COMMANDS], self.prog))
+            is_option = words[0].startswith("-")
+            names = [*self._option_string_actions] if is_option else ["help", *COMMANDS]
+            _complain(_unknown(words[0], names, self.prog))
             self.exit(BAD_INPUT)
         return super().parse_known_args(words, namespace)
 
@@ -280,7 +282,7 @@ def _unknown(word: str, names: Iterable[str], command: str) -> str:
     of_command = " " in command
     if of_command and not word.startswith("-"):
         return f"{brief(repr(word))} is one argument too many for {command}; leave it out"
-    what = f"an option of {command}" if of_command else "a command"
+    what = f"an option of {command}" if word.startswith("-") else "a command"
     hint = closest(word, names, f"{command} --help lists them")
     return f"{brief(repr(word))} is not {what}; {hint}"
 

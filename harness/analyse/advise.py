@@ -17,7 +17,6 @@ from harness.predict.pool import Progress
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import scheduler_of
-from harness.store import recording
 from harness.store.database import Store
 from harness.store.payloads import reading
 from harness.store.rebuild import experiment_of
@@ -73,7 +72,7 @@ def experiment(program: Program, jobs: int, processors: int) -> Experiment:
 
 def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
     """The experiment to simulate: jobs of a recorded program, which wait by the schedulers' rules."""
-    held = recording.read(path)
+    held = recorded_programs.program_in(path)
     fits("--recording", held.processes, processors)
     command = Command(held.command or (path.name,), len(held.ranks), waits="two-phase", recording=str(path))
     cell = Cell(0, {}, (JobGroup(command, jobs),), {}, processors)
@@ -142,9 +141,11 @@ def ranges(rows: Sequence[Row]) -> list[Range]:
 def like(results: Path, jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
     program = jobs[0].program
     if not isinstance(program, Program) or any(job.program != program for job in jobs):
-        rule = "its jobs do not all run the same synthetic program"
         raise InputError(
-            "--like", str(results), rule, "describe one program with --pattern, --granularity-us, ..."
+            "--like",
+            str(results),
+            "its jobs do not all run the same synthetic program",
+            "describe one program with --pattern, --granularity-us, ...",
         )
     return program, len(jobs)
 

@@ -51,7 +51,8 @@ def errors_of(rows: Iterable[Row]) -> Errors | None:
     if not errors:
         return None
     absolute = sorted(map(abs, errors))
-    middle, most = statistics.median(absolute), quantile(absolute, 0.9)
+    middle = statistics.median(absolute)
+    most = quantile(absolute, 0.9)
     return Errors(len(errors), middle, most, bias=statistics.median(errors))
 
 

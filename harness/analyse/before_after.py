@@ -28,6 +28,9 @@ def compare(
         schedulers = dict.fromkeys(row.name for result in before for row in result.results.rows)
         for name in between or ():
             one_of("--between", name, schedulers)
+        if between and between[0] == between[1]:
+            rule = "must be two schedulers, and is one"
+            raise InputError("--between", " ".join(between), rule, f"choose from {', '.join(schedulers)}")
     else:
         pairs = list(_pairs(before, read(other, experiment, watcher), other))
     experiments = [(*pair, _compared(*pair, between)) for pair in pairs]

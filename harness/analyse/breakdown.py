@@ -110,7 +110,8 @@ def states(ranks: Iterable[RankResult]) -> States | None:
     whole_ns = sum(time_ns for time_ns, _, _ in totals)
     running_ns = sum(min(ran_ns, time_ns) for time_ns, ran_ns, _ in totals)
     ready_ns = sum(max(0, min(ready_ns, time_ns - ran_ns)) for time_ns, ran_ns, ready_ns in totals)
-    running, ready = running_ns / whole_ns, ready_ns / whole_ns
+    running = running_ns / whole_ns
+    ready = ready_ns / whole_ns
     return States(running, ready, max(0.0, 1.0 - running - ready), _in_waits(ranks))
 
 

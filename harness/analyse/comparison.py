@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 else:  # who only measures needs no simulator, and a small installation has no numpy
     metrics = Late("harness.simulator.jobs.metrics")
 
-BETTER, WORSE = "better", "worse"
+BETTER = "better"
+WORSE = "worse"
 NO_DIFFERENCE = "no difference that can be told"
 NO_VERDICT = "no verdict"
 
@@ -135,7 +136,8 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
     if not before or not after:
         return None
     logs = [[math.log(value) for value in values] for values in (before, after)]
-    centre, repeats = statistics.fmean(logs[1]) - statistics.fmean(logs[0]), min(map(len, logs))
+    centre = statistics.fmean(logs[1]) - statistics.fmean(logs[0])
+    repeats = min(map(len, logs))
     if repeats < FEWEST:
         return math.exp(centre), None, repeats
     parts = [statistics.variance(values) / len(values) for values in logs]

@@ -9,8 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.predict import trace
-from harness.predict.swf_records import (
+from harness.predict import recorded_waits, trace
+from harness.predict.recorded_waits import WaitComparison
+from harness.spec import recorded_jobs
+from harness.spec.scheduler import Scheduler
+from harness.spec.swf_records import (
     ALLOCATED,
     REQUESTED,
     REQUESTED_S,
@@ -86,22 +89,25 @@ class JobLog:
     wait_s: Spread | None  # as recorded
     estimate_factor: Spread | None  # requested time over run time
     lacks: tuple[str, ...]  # sentences
+    recorded_waits: WaitComparison | None = None  # and simulated ones, if the site's scheduler is given
 
 
-def describe(path: Path, processors: int | None = None) -> JobLog:
+def describe(path: Path, processors: int | None = None, scheduler: Scheduler | None = None) -> JobLog:
     """The description of the log in a file or pipe; ``processors`` replaces the number in the log.
 
-    Lines that cannot be read are left out, and listed.
+    With the ``scheduler`` of the site it has the recorded waits and simulated ones. Lines that
+    cannot be read are left out, and listed.
 
     Raises:
-        InputError: for a file that is no job log, or without a job that ran.
+        InputError: for a file that is no job log, or without a job that ran; for a scheduler without a
+            number of processors, or for which it is too small.
     """
     faults: list[InputError] = []
-    records = trace.records_of(path, faults.append)
+    records = recorded_jobs.records_of(path, faults.append)
     if faults and not len(records.rows):
         raise faults[0]
     jobs = trace.of_records(path, records)
-    rows, skipped = trace.usable(path, records.rows)
+    rows, skipped = recorded_jobs.usable(path, records.rows)
     rows = rows[np.argsort(rows[:, SUBMIT], kind="stable")]
     sizes = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
     machine = processors or records.processors or int(sizes.max())
@@ -131,7 +137,16 @@ def describe(path: Path, processors: int | None = None) -> JobLog:
         wait_s=_spread(waits[waits >= 0]) if (waits >= 0).any() else None,
         estimate_factor=_estimates(rows[:, RUN], asked),
         lacks=tuple(_lacks(rows, records, processors)),
+        recorded_waits=_waits(jobs, processors or records.processors, scheduler) if scheduler else None,
     )
+
+
+def _waits(jobs: trace.Trace, processors: int | None, scheduler: Scheduler) -> WaitComparison:
+    if processors is None:
+        busiest = recorded_waits.busiest(jobs) or int(jobs.jobs.max_processes.max())
+        rule = f"needed for {scheduler.name}, since the log has no number of processors"
+        raise InputError("processors", None, rule, f"give the machine's, which is at least {busiest}")
+    return recorded_waits.compare(jobs, processors, scheduler)
 
 
 def pooled(hours: Sequence[Hour], count: int) -> list[Hour]:
@@ -192,7 +207,7 @@ def _users(rows: Column, work_s: Column, records: Records) -> tuple[Part, ...]:
     parts = []
     for user in sorted(set(users.tolist())):
         here = users == user
-        name = "unknown" if user == UNKNOWN else records.users.get(user, str(user))
+        name = records.named(USER, user) or "unknown"
         parts.append(Part(name, int(here.sum()), float(work_s[here].sum() / work_s.sum())))
     return tuple(sorted(parts, key=lambda part: -part.work_share))
 

@@ -238,13 +238,14 @@ def _time(seconds: float) -> str:
     return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.0f} us"
 
 
-def _waiting(one: CallProfile) -> str:
-    """The end of a line: the waits in a call."""
+def _waiting(one: CallProfile, *, whole: bool) -> str:
+    """The end of a line: the waits in a call. ``whole``: whether all ranks of the job were compared."""
+    here = "" if whole else " of the ranks here"
     parts = []
     awaited = one.awaited
     if awaited is not None and awaited.later_s is not None:
         sample = f", sampled {awaited.compared:,}" if awaited.compared < awaited.calls else ""
-        came = "was the root, and late," if one.call in FROM_ROOT else "came last"
+        came = "was the root, and late," if one.call in FROM_ROOT else f"came last{here}"
         parts.append(
             f"rank {awaited.rank} {came} in {_share(awaited.share)} of its {awaited.calls:,}{sample},"
             f" {_time(awaited.later_s)} later than the median of the others"
@@ -252,7 +253,7 @@ def _waiting(one: CallProfile) -> str:
     elif awaited is not None:
         parts.append(f"{_share(awaited.share)} for rank {awaited.rank}")
     if one.until_last is not None:
-        whom = "the root" if one.call in FROM_ROOT else "the last rank"
+        whom = "the root" if one.call in FROM_ROOT else f"the last{here or ' rank'}"
         parts.append(f"{_share(one.until_last)} of it before {whom} had come")
     return "; ".join(parts)
 
@@ -260,7 +261,11 @@ def _waiting(one: CallProfile) -> str:
 def lines(job: JobProfile) -> list[str]:
     """A headline, and a line for each of the calls with most time."""
     shown, rest = job.calls[:MOST_CALLS], job.calls[MOST_CALLS:]
-    rows = [(f"MPI_{one.call}", f"{one.calls:,} calls", _within([one]), _waiting(one)) for one in shown]
+    whole = job.heard >= job.ranks
+    rows = [
+        (f"MPI_{one.call}", f"{one.calls:,} calls", _within([one]), _waiting(one, whole=whole))
+        for one in shown
+    ]
     name, calls, within = (max([len(row[column]) for row in rows], default=0) for column in range(3))
     table = [
         f"  {one:<{name}}  {two:>{calls}}  {three:>{within}}  {four}".rstrip()

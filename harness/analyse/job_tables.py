@@ -1,4 +1,4 @@
-"""Jobs of a log under several policies: by their sizes, and policy against policy."""
+"""Jobs of a log under several policies: when which one ran, and policy against policy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,31 +11,15 @@ from numpy.typing import NDArray
 from harness.analyse import comparison
 from harness.analyse.comparison import Comparison
 from harness.analyse.rows import Row, place_name
-from harness.predict import kept_outcome
-from harness.simulator.jobs.metrics import bounded_slowdowns, measure
-from harness.simulator.jobs.model import Integers, JobLevelOutcome
+from harness.simulator.jobs import kept_outcome
+from harness.simulator.jobs.metrics import measure
+from harness.simulator.jobs.model import Floats, JobLevelOutcome
 from harness.store.records import Schedule
 
 SOONER_S = 0.5  # waits that differ by less count as the same: logs have whole seconds
 
 OF_TIMES = ("response_s", "wait_s", "slowdown", "bounded_slowdown")
 """Means that the times of jobs decide, by which an outcome belongs to its schedule."""
-
-
-@dataclass(frozen=True)
-class SizeClass:
-    """The jobs that ask for this number of processors: their number, mean wait and bounded slowdown."""
-
-    min_processes: int
-    max_processes: int
-    jobs: int
-    wait_s: float
-    bounded_slowdown: float
-
-    @property
-    def name(self) -> str:
-        few, many = self.min_processes, self.max_processes
-        return str(few) if few == many else f"{few}-{many}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +45,13 @@ class Timed(NamedTuple):
         return place_name(self.row)
 
     @property
+    def of_log_s(self) -> Floats:
+        """How long each job takes alone, in the time of its log, of which a part may run in a shorter one."""
+        window = self.schedule.source.get("window") or {}
+        run_s: Floats = self.outcome.asked_s / window.get("run_factor", 1.0)
+        return run_s
+
+    @property
     def counted(self) -> NDArray[np.bool_]:
         """Which jobs count: those that ended, but not the first ones."""
         warm_up: int = self.schedule.source["warm_up"]
@@ -73,7 +64,12 @@ def timed(rows: Sequence[Row]) -> list[Timed]:
     Raises:
         ValueError: for an outcome that is damaged.
     """
-    pairs = ((row, row.schedule) for row in rows)
+    # All of one side: measured ones if there are some.
+    sides = ("measured", "simulated", "by_job")
+    side = next(
+        (one for one in sides if any(one in row.sides and row.sides[one].schedule for row in rows)), ""
+    )
+    pairs = ((row, row.sides[side].schedule if side in row.sides else None) for row in rows)
     return [
         Timed(row, schedule, _outcome(schedule)) for row, schedule in pairs if schedule and schedule.outcome
     ]
@@ -82,8 +78,9 @@ def timed(rows: Sequence[Row]) -> list[Timed]:
 def _outcome(schedule: Schedule) -> JobLevelOutcome:
     outcome, _ = kept_outcome.known(schedule.outcome, schedule.processors)
     source = schedule.source
-    if len(outcome.jobs) != source["count"]:
-        raise ValueError(f"outcome has {len(outcome.jobs)} of {source['count']} jobs")
+    count = source["count"] - len(source.get("failed", ()))
+    if len(outcome.jobs) != count:
+        raise ValueError(f"outcome has {len(outcome.jobs)} of {count} jobs")
     means = measure(outcome, warm_up=source["warm_up"], tau_s=source["tau_s"]).row()
     its, recorded = (
         np.array([values[name] for name in OF_TIMES], dtype=float) for values in (means, schedule.metrics)
@@ -93,25 +90,15 @@ def _outcome(schedule: Schedule) -> JobLevelOutcome:
     return outcome
 
 
-def by_size(timed_row: Timed) -> list[SizeClass]:
-    """The classes 1, 2, 3-4, 5-8, ... that have jobs which count."""
-    outcome, counted = timed_row.outcome, timed_row.counted
-    requests: Integers = outcome.jobs.max_processes
-    class_of = np.ceil(np.log2(np.maximum(requests, 1))).astype(int)
-    slowdowns = bounded_slowdowns(outcome, timed_row.schedule.source["tau_s"])
-    classes = []
-    for number in sorted(set(class_of[counted].tolist())):
-        here = counted & (class_of == number)
-        min_processes, max_processes = (2 ** (number - 1) + 1 if number else 1), 2**number
-        wait_s, slowdown = float(outcome.wait_s[here].mean()), float(slowdowns[here].mean())
-        classes.append(SizeClass(min_processes, max_processes, int(here.sum()), wait_s, slowdown))
-    return classes
-
-
 def against_first(timed_rows: Sequence[Timed]) -> list[PolicyComparison]:
-    """Every schedule of a log against the first one at its point of the sweep."""
+    """Every schedule of a log against the first one at its point of the sweep that has the same jobs."""
     points = [list(point) for _, point in groupby(timed_rows, key=lambda one: one.row.settings)]
-    return [_compared(point[0], other) for point in points for other in point[1:]]
+    pairs = ((point[0], other) for point in points for other in point[1:])
+    return [
+        _compared(first, other)
+        for first, other in pairs
+        if first.schedule.comparable == other.schedule.comparable
+    ]
 
 
 def _compared(before: Timed, after: Timed) -> PolicyComparison:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,9 @@ PAUSE_S, BRIEF_PAUSE_S = 0.5, 0.1
 MOST_WAIT_S = ANSWER_S + 1.0
 """How long a report waits for answers at most."""
 
+SHARE = 0.05
+"""Most share of a processor that looks for stuck jobs may use while a rank waits for long and others work."""
+
 PASSING = re.compile(r"for \d+ s|\d+ %")
 """What differs in the lines of a state that lasts."""
 
@@ -44,8 +48,12 @@ class Patience:
         except ValueError:
             seconds = 0.0
         if not 0 < seconds < float("inf") or (colon and word != "report"):
-            rule = 'must be a number of seconds above 0, or that with ":report"'
-            raise InputError("--stuck", text, rule, "write 60, or 60:report")
+            raise InputError(
+                "--stuck",
+                text,
+                'must be a number of seconds above 0, or that with ":report"',
+                "write 60, or 60:report",
+            )
         return cls(seconds, bool(colon))
 
 
@@ -81,6 +89,8 @@ class Lookout:
     fault: Fault | None = None
 
     _states: set[str] = field(default_factory=set)  # of stuck jobs that were reported
+    _due_s: float = 0.0  # when ranks may be asked again whether they are stuck
+    _cpu_s: float = 0.0  # our CPU time when they were asked
     _asked_s: float | None = None  # when the ranks were asked what they note, if that is to be reported
     _headlines: list[str] = field(default_factory=list)  # of reports that are wanted
     _is_over: bool = False  # the time of the command
@@ -96,7 +106,8 @@ class Lookout:
             headline = f"the command has not ended within {self.timeout_s:g} s, and is ended:"
             self.fault = Fault(headline.rstrip(":"), headline)
             self.ask(headline, now_s)
-        if self._asked_s is None and self.patience and self.watch.longest_idle_s() >= self.patience.seconds:
+        waits = self.patience is not None and self.watch.longest_idle_s() >= self.patience.seconds
+        if self._asked_s is None and waits and now_s >= self._due_s:
             self._ask(now_s)
         if self._asked_s is None:
             return False
@@ -105,7 +116,9 @@ class Lookout:
         if self._headlines and now_s - self._asked_s < GLANCE_S:
             return False
         self._asked_s = None
-        return self._answered()
+        ends = self._answered()
+        self._due_s = now_s + (time.thread_time() - self._cpu_s) / SHARE
+        return ends
 
     @property
     def pause_s(self) -> float:
@@ -130,6 +143,7 @@ class Lookout:
         self.watch.ask()
         if self._asked_s is None:
             self._asked_s = now_s
+            self._cpu_s = time.thread_time()
 
     def _answered(self) -> bool:
         """Report by the answers of the ranks; whether the command has to end."""
@@ -139,7 +153,8 @@ class Lookout:
         return self.patience is not None and bool(self._safely(self._examine, self.patience))
 
     def _report_all(self) -> None:
-        headlines, self._headlines = self._headlines, []
+        headlines = self._headlines
+        self._headlines = []
         for headline in headlines:
             said = self._safely(self._report, headline)
             if self._is_over:

@@ -1,68 +1,28 @@
 """Where the ranks of a job are that makes no progress, and which rank the others wait for.
 
-A rank in a collective call waits for the ranks that have not begun it, one in a receive or send for its peer.
-From that follows a verdict only where it must: a rank that others wait for and that does not wait itself,
-ranks that wait for each other in a circle, or ranks in different collective calls of one communicator.
+A verdict is given only where it must follow: a rank that others wait for and that does not wait itself, ranks
+that wait for each other in a circle, or ranks in different collective calls of one communicator.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.topology import ranges
+from harness.analyse.rank_lines import call_name, described, on, ranks_text
 from harness.analyse.rank_report import NO_CONCLUSION, Report
+from harness.analyse.rank_waits import SPAWNING, Waiting, is_collective, polls, waits
 from harness.measure.rank_notes import (
-    ANY,
     BEGINNING,
     FINALIZED,
     FINALIZING,
     NOT_NOTED,
-    WORLD,
     CallNote,
     Communicator,
-    RankNote,
-    ThreadNote,
 )
-from harness.measure.rank_sight import ASLEEP, ENDED, SILENT, STOPPED
-from harness.measure.rank_watch import POLL_GAP_S, JobState, RankState
+from harness.measure.rank_sight import ENDED, SILENT
+from harness.measure.rank_watch import JobState, RankState
 from harness.measure.stacks import Thread
-from workloads.native.noted import COLLECTIVE_KINDS
-
-BUSY = 0.2
-"""With a larger share of a processor a rank computes in the threads that are not in MPI."""
-
-OF_FILES = re.compile(r"File_(read|write)(_at|_shared)?")
-"""Calls in which a rank waits for no other."""
-
-FROM_ROOT, TO_ROOT = ("Bcast", "Scatter", "Scatterv"), ("Gather", "Gatherv", "Reduce")
-OF_SOME = (
-    *("Scan", "Exscan", "Neighbor_allgather", "Neighbor_allgatherv"),
-    *("Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"),
-)
-SPAWNING = ("Comm_spawn", "Comm_spawn_multiple")
-OF_WORLDS = (*SPAWNING, "Comm_accept", "Comm_connect", "Comm_join")
-OF_WINDOWS = ("Win_fence", "Win_free")  # collective, too
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """For which ranks of MPI_COMM_WORLD a rank waits: for ``all`` of them, or for any.
-
-    ``known``: whether there may be no others. ``elsewhere``: whether ranks of another MPI_COMM_WORLD may be
-    among them.
-    """
-
-    ranks: frozenset[int]
-    all: bool = True
-    known: bool = True
-    elsewhere: bool = False
-
-
-UNKNOWN = Waiting(frozenset(), known=False)
-ELSEWHERE = Waiting(frozenset(), known=False, elsewhere=True)
 
 
 def examined(jobs: Sequence[JobState]) -> list[Stuck]:
@@ -86,7 +46,7 @@ class Stuck:
         self._job, self._others_idle_s = job, others_idle_s
         self._ranks = {one.note.rank: one for one in job.ranks if one.note.rank >= 0}
         self._absent = sorted({*range(job.size)} - self._ranks.keys()) if self._ranks else []
-        self._waiting = {rank: self._waits_for(one) for rank, one in self._ranks.items()}
+        self._waiting = waits(self._ranks)
 
     def since(self, limit_s: float) -> bool:
         """Whether a rank waits, and for this time neither it nor a rank that it waits for made progress."""
@@ -132,15 +92,15 @@ class Stuck:
         """Lines on all ranks, those with most ranks first, and the verdict."""
         by_state = dict[str, list[int]]()
         for rank, one in self._ranks.items():
-            by_state.setdefault(self.described(one), []).append(rank)
+            by_state.setdefault(described(one), []).append(rank)
         states = sorted(by_state.items(), key=lambda item: (-len(item[1]), item[1]))
-        lines = [f"{_ranks(ranks)}: {text}" for text, ranks in states]
+        lines = [f"{ranks_text(ranks)}: {text}" for text, ranks in states]
         unnumbered = [one for one in self._job.ranks if one.note.rank < 0]
         if unnumbered:
             pids = ", ".join(str(one.note.pid) for one in unnumbered)
             lines.append(f"processes {pids}: in MPI_Init for {min(one.idle_s for one in unnumbered):.0f} s")
         if self._absent:
-            lines.append(f"{_ranks(self._absent)}: not in MPI_Init yet, or out of Lockstep's reach")
+            lines.append(f"{ranks_text(self._absent)}: not in MPI_Init yet, or out of Lockstep's reach")
         lines += self._hosts()
         verdict = self.verdict()
         ranks = [
@@ -150,8 +110,8 @@ class Stuck:
                 "pid": one.note.pid,
                 "idle_s": round(one.idle_s, 1),
                 "state": one.state,
-                "call": _name(one.note),
-                "text": self.described(one),
+                "call": call_name(one.note),
+                "text": described(one),
             }
             for rank, one in self._ranks.items()
         ]
@@ -166,7 +126,7 @@ class Stuck:
         by_host = dict[str, list[int]]()
         for rank, one in sorted(self._ranks.items()):
             by_host.setdefault(one.host, []).append(rank)
-        texts = [f"{_ranks(ranks)} on {host}" for host, ranks in by_host.items()]
+        texts = [f"{ranks_text(ranks)} on {host}" for host, ranks in by_host.items()]
         return [f"hosts: {'; '.join(texts)}"] if len(texts) > 1 else []
 
     def verdict(self) -> str:
@@ -183,109 +143,6 @@ class Stuck:
             or NO_CONCLUSION
         )
 
-    def described(self, one: RankState) -> str:
-        """What a rank does, and for how long it has made no progress."""
-        note, during = one.note, f"for {one.idle_s:.0f} s"
-        if (over := _unseen(one) or _over(one)) is not None:
-            return over
-        waits = f"for {one.wait_s:.0f} s"
-        stopped = ", stopped" if one.state == STOPPED else ""
-        calls = [thread for thread in note.threads if thread.within and thread.call]
-        if _polls(one):
-            return f"polls with MPI_{_name(note)} {during}{stopped}"
-        if calls:
-            texts = [f"in {_call(thread)}" for thread in calls]
-            return f"{' and '.join(texts)}, {waits}{stopped}"
-        after = f", after MPI_{_name(note)}" if _name(note) else ""
-        return f"not in MPI {during}{after}; {_outside(one)}"
-
-    def _waits_for(self, one: RankState) -> Waiting | None:
-        """For whom a rank waits; None if it does not wait in MPI, or has just made progress."""
-        note = one.note
-        over = note.stage in (FINALIZED, NOT_NOTED, BEGINNING) or one.state == ENDED
-        if over or not one.idle_s or note.communicators is None:
-            return None
-        others = frozenset(range(note.ranks)) - {note.rank}
-        if note.stage == FINALIZING:
-            at_end = {rank for rank, other in self._ranks.items() if other.note.stage >= FINALIZING}
-            return Waiting(others - at_end)
-        if _polls(one):
-            return Waiting(others, all=False, known=False)
-        calls = [
-            ELSEWHERE if _spans_worlds(thread.call) else self._of_call(note, thread)
-            for thread in note.threads
-            if thread.within and thread.call and not OF_FILES.fullmatch(thread.call.name)
-        ]
-        outside = len(calls) < len(note.threads)
-        if not calls or (outside and one.cpu_share > BUSY):
-            return None
-        if len(calls) == 1 and not outside and not note.shared:
-            return calls[0]
-        # As long as one of these ranks works, one of the threads may continue.
-        ranks = frozenset[int]().union(*(call.ranks for call in calls))
-        known = all(call.known for call in calls) and not outside and not note.shared
-        elsewhere = any(call.elsewhere for call in calls)
-        return Waiting(ranks, all=False, known=known, elsewhere=elsewhere)
-
-    def _of_call(self, note: RankNote, thread: ThreadNote) -> Waiting:
-        call = thread.call
-        assert call is not None
-        if _is_collective(call):
-            return self._of_collective(note, call)
-        if call.kind == "sending":
-            return _peer(call.comm, call.to)
-        if call.name in ("Recv", "Probe", "Mprobe"):
-            return _peer(call.comm, call.source, note.rank)
-        if call.name.startswith("Sendrecv"):
-            ends = [_peer(call.comm, call.to), _peer(call.comm, call.source, note.rank)]
-            return Waiting(
-                ends[0].ranks | ends[1].ranks, known=ends[0] == ends[1] and all(end.known for end in ends)
-            )
-        if call.name in ("Wait", "Waitall", "Waitany", "Waitsome"):
-            return self._of_requests(note, thread, call)
-        return UNKNOWN
-
-    def _of_requests(self, note: RankNote, thread: ThreadNote, call: CallNote) -> Waiting:
-        waits = [self._of_request(note, one) for one in thread.pending]
-        if any(one.elsewhere for one in waits):
-            return ELSEWHERE
-        if not waits:
-            return UNKNOWN
-        known = all(one.known for one in waits)
-        if call.name in ("Waitany", "Waitsome"):
-            known = known and thread.whole
-            return Waiting(frozenset().union(*(one.ranks for one in waits)), all=False, known=known)
-        return Waiting(frozenset().union(*(one.ranks for one in waits)), known=known)
-
-    def _of_request(self, note: RankNote, started: CallNote) -> Waiting:
-        if started.comm and started.comm.spans_worlds:
-            return ELSEWHERE
-        name = started.name.removesuffix("_init").lower()
-        if name in ("irecv", "recv"):
-            return _peer(started.comm, started.source, note.rank)
-        if name.removeprefix("i") in ("send", "ssend", "rsend", "bsend"):
-            return _peer(started.comm, started.to)
-        return UNKNOWN
-
-    def _of_collective(self, note: RankNote, call: CallNote) -> Waiting:
-        comm = call.comm
-        if comm is None or not comm.id or comm.members is None or note.rank not in comm.members:
-            return UNKNOWN
-        begun = {rank: self._begun(rank, comm) for rank in comm.members if rank not in (-1, note.rank)}
-        missing = {rank for rank, count in begun.items() if count is not None and count < comm.collectives}
-        return _in_collective(call, comm, comm.members.index(note.rank), missing)
-
-    def _begun(self, rank: int, comm: Communicator) -> int | None:
-        """How many collective calls a rank has begun in a communicator; None if it no longer lists that one.
-
-        A rank that has not come, or does not answer, may not have begun this one.
-        """
-        comms = self._ranks[rank].note.communicators if rank in self._ranks else None
-        if comms is None:
-            return -1
-        same = comms.get(comm.id)
-        return same.collectives if same else None
-
     def _not_begun(self) -> str:
         """Ranks that others wait for in MPI_Init."""
         waiting = sorted(rank for rank, one in self._ranks.items() if one.note.stage == BEGINNING)
@@ -294,7 +151,9 @@ class Stuck:
         alone = len(self._absent) == 1
         has, them = ("has", "it") if alone else ("have", "them")
         verb = "waits" if len(waiting) == 1 else "wait"
-        return f"{_ranks(self._absent)} {has} not come: {_ranks(waiting)} {verb} for {them} in MPI_Init"
+        return (
+            f"{ranks_text(self._absent)} {has} not come: {ranks_text(waiting)} {verb} for {them} in MPI_Init"
+        )
 
     def _spawning(self) -> str:
         """Ranks that wait for processes that they start, of which none has come to MPI_Init."""
@@ -311,7 +170,7 @@ class Stuck:
                 one in waiting and waiting[one].name == call.name for one in members
             ):
                 verb, owner = ("waits", "it") if len(members) == 1 else ("wait", "they")
-                place = f"{_ranks(sorted(members))} {verb} {self._doing(rank)}"
+                place = f"{ranks_text(sorted(members))} {verb} {self._doing(rank)}"
                 return f"{place}, and no process that {owner} started has come to MPI_Init on this host"
         return ""
 
@@ -323,7 +182,7 @@ class Stuck:
         for rank, one in self._ranks.items():
             for thread in one.note.threads:
                 call = thread.call
-                if not (one.idle_s and call and call.comm and call.comm.id and _is_collective(call)):
+                if not (one.idle_s and call and call.comm and call.comm.id and is_collective(call)):
                     continue
                 if (
                     not thread.within and len(one.note.threads) > 1
@@ -338,22 +197,25 @@ class Stuck:
         for place in within:
             if len(calls[place]) > 1:
                 parts = sorted(calls[place].items(), key=lambda item: (-len(item[1]), item[1]))
-                texts = [f"{_ranks(ranks)} in MPI_{name}" for name, ranks in parts]
-                return f"collective calls differ {_on(comms[place[0]])}: {', '.join(texts)}"
+                texts = [f"{ranks_text(ranks)} in MPI_{name}" for name, ranks in parts]
+                return f"collective calls differ {on(comms[place[0]])}: {', '.join(texts)}"
         return ""
 
     def _unreachable(self) -> str:
-        """A host that does not answer, and has ranks that others wait for."""
+        """Ranks that do not answer, and for which others wait; their host, if none of its ranks answers."""
         waiters = self._waiters()
-        for host in sorted({one.host for one in self._ranks.values() if one.state == SILENT}):
-            there = sorted(
-                rank for rank, one in self._ranks.items() if (one.host, one.state) == (host, SILENT)
-            )
-            waiting = sorted({other for rank in there for other in waiters.get(rank, ())} - {*there})
+        states = dict[str, dict[int, str]]()
+        for rank, one in sorted(self._ranks.items()):
+            states.setdefault(one.host, {})[rank] = one.state
+        for host, there in sorted(states.items()):
+            silent = [rank for rank, state in there.items() if state == SILENT]
+            waiting = sorted({other for rank in silent for other in waiters.get(rank, ())} - {*silent})
             if waiting:
+                who = f"host {host}" if len(silent) == len(there) else f"{ranks_text(silent)} on {host}"
+                answer = "do not answer" if who.startswith("ranks") else "does not answer"
                 verb = "waits" if len(waiting) == 1 else "wait"
-                doing = self._doing(waiting[0])
-                return f"host {host} does not answer: {_ranks(waiting)} {verb} for {_ranks(there)} {doing}"
+                missing = f"{verb} for {ranks_text(silent)} {self._doing(waiting[0])}"
+                return f"{who} {answer}: {ranks_text(waiting)} {missing}"
         return ""
 
     def _waiters(self) -> dict[int, list[int]]:
@@ -372,7 +234,7 @@ class Stuck:
         notes = {rank: self._ranks[rank].note for rank in outside}
         outside = [rank for rank in outside if notes[rank].stage != NOT_NOTED and not notes[rank].shared]
         outside = [rank for rank in outside if self._ranks[rank].state != SILENT]
-        missing = outside or [rank for rank in waiters if _polls(self._ranks[rank])]
+        missing = outside or [rank for rank in waiters if polls(self._ranks[rank])]
         return "; ".join(self._told_missing(rank, waiters[rank]) for rank in sorted(missing)[:4])
 
     def _told_missing(self, rank: int, waiters: Sequence[int]) -> str:
@@ -380,7 +242,7 @@ class Stuck:
         ended = one.state == ENDED or one.note.stage == FINALIZED
         what = "has ended" if ended else "is missing"
         verb = "waits" if len(waiters) == 1 else "wait"
-        return f"rank {rank} {what}: {_ranks(sorted(waiters))} {verb} for it {self._doing(min(waiters))}"
+        return f"rank {rank} {what}: {ranks_text(sorted(waiters))} {verb} for it {self._doing(min(waiters))}"
 
     def _left(self) -> str:
         """A rank in MPI_Finalize from which another one still expects something."""
@@ -400,7 +262,7 @@ class Stuck:
         if not (last and come and alive) or self._absent:
             return ""
         verb = "is" if len(last) == 1 else "are"
-        return f"{_ranks(last)} {verb} in MPI_Finalize, and no rank has yet to come there"
+        return f"{ranks_text(last)} {verb} in MPI_Finalize, and no rank has yet to come there"
 
     def _deadlocked(self) -> set[int]:
         """Ranks that wait for each other, directly or not, and that no rank outside can help."""
@@ -444,7 +306,7 @@ class Stuck:
         none = ""
         if sends and all(call is not None and call.kind == "sending" for call in sends):
             none = "; none of them has begun to receive"
-        return f"{_ranks(sorted(circle))} wait for each other: {', '.join(parts)}{more}{none}"
+        return f"{ranks_text(sorted(circle))} wait for each other: {', '.join(parts)}{more}{none}"
 
     def _doing(self, rank: int) -> str:
         """The call in which a rank waits, without what the line about it says."""
@@ -454,151 +316,11 @@ class Stuck:
         calls = [thread.call for thread in one.note.threads if thread.within and thread.call]
         if not calls:
             return "in MPI"
-        on = f" {_on(calls[0].comm)}" if _is_collective(calls[0]) else ""
-        return f"in MPI_{calls[0].name}{on}"
-
-
-def _unseen(one: RankState) -> str:
-    """What is said of a rank that has ended or does not answer; "" for others."""
-    if one.state == ENDED:
-        return "ended without MPI_Finalize" if one.note.stage < FINALIZED else "ended"
-    if one.state == SILENT:
-        return f"its host does not answer for {one.idle_s:.0f} s"
-    if one.state == STOPPED and one.note.communicators is None:
-        return f"stopped for {one.idle_s:.0f} s"
-    return ""
-
-
-def _over(one: RankState) -> str | None:
-    """What a rank does that is not in a call, nor without one for long; None for others."""
-    if one.note.stage == FINALIZED:
-        return "has left MPI_Finalize"
-    if one.note.stage == NOT_NOTED:
-        return "waits as MPI does, and notes nothing"
-    if one.note.stage == BEGINNING:
-        return f"in MPI_Init for {one.idle_s:.0f} s"
-    if not one.idle_s:
-        return f"at work, last with MPI_{_name(one.note)}" if _name(one.note) else "at work"
-    return None
-
-
-def _last(note: RankNote) -> CallNote | None:
-    """The last call of the thread that has made most calls."""
-    thread = max(note.threads, key=lambda thread: thread.entered, default=None)
-    return thread.call if thread else None
+        where = f" {on(calls[0].comm)}" if is_collective(calls[0]) else ""
+        return f"in MPI_{calls[0].name}{where}"
 
 
 def _threads(one: RankState) -> Sequence[Thread]:
     """The threads of a rank that its line is about: those that are in MPI, or else the main one."""
     within = [thread.thread for thread in one.note.threads if thread.within]
     return [Thread.of(one.pid_here, number) for number in within or [one.pid_here]]
-
-
-def _name(note: RankNote) -> str:
-    call = _last(note)
-    return call.name if call else ""
-
-
-def _spans_worlds(call: CallNote) -> bool:
-    return call.name in OF_WORLDS or (call.comm is not None and call.comm.spans_worlds)
-
-
-def _is_collective(call: CallNote) -> bool:
-    return call.kind in COLLECTIVE_KINDS or call.name in OF_WINDOWS
-
-
-def _in_collective(call: CallNote, comm: Communicator, own: int, missing: set[int]) -> Waiting:
-    """For whom the rank ``own`` of a communicator waits, if these have not come to a collective call.
-
-    In some calls a rank does not need all others: then only a root, or a single missing rank, is certain.
-    """
-    name = call.name
-    root = None if call.source is None else comm.world(call.source)
-    if root in missing and name in FROM_ROOT:
-        return Waiting(frozenset([root]) if root is not None else frozenset())
-    of_all = name not in FROM_ROOT and name not in OF_SOME and (name not in TO_ROOT or call.source == own)
-    return Waiting(frozenset(missing), known=len(missing) == 1 or (bool(missing) and of_all))
-
-
-def _polls(one: RankState) -> bool:
-    """Whether a rank tests without success, and repeats that."""
-    call = _last(one.note)
-    return bool(call and call.kind == "polling" and one.begun > 1 and one.wait_s < POLL_GAP_S)
-
-
-def _peer(comm: Communicator | None, rank: int | None, own: int = -1) -> Waiting:
-    """For whom the rank ``own`` of MPI_COMM_WORLD waits that waits for a rank of a communicator, or any."""
-    if comm is None or rank is None:
-        return UNKNOWN
-    if rank == ANY:
-        others = frozenset(comm.members or ()) - {-1, own}
-        return Waiting(others, all=False) if others else UNKNOWN
-    world = comm.world(rank)
-    return UNKNOWN if world is None else Waiting(frozenset([world]))
-
-
-def _outside(one: RankState) -> str:
-    if one.state == STOPPED:
-        return "stopped"
-    if one.state == ASLEEP:
-        return f"asleep in {one.asleep_in}" if one.asleep_in else "asleep"
-    return f"computing ({one.cpu_share:.0%} of a processor)".replace("%", " %")
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {ranges(ranks).replace(',', ', ')}"
-
-
-def _on(comm: Communicator | None) -> str:
-    if comm is None:
-        return ""
-    if comm.name == WORLD:
-        return "on MPI_COMM_WORLD"
-    facts = [f'"{comm.name}"'] if comm.name else []
-    facts += [f"from MPI_{comm.origin}"] if comm.origin else []
-    what = "window" if comm.origin.startswith("Win_") else "communicator"
-    return f"on a {what} of {comm.ranks}" + (f" ({', '.join(facts)})" if facts else "")
-
-
-def _call(thread: ThreadNote) -> str:
-    call = thread.call
-    assert call is not None
-    if thread.pending:
-        some = "; ".join(dict.fromkeys(f"MPI_{one.name}{_about(one)}" for one in thread.pending))
-        return f"MPI_{call.name} for {call.items} requests, of which these are not complete: {some}"
-    if call.name.startswith("Wait") and call.items:
-        return f"MPI_{call.name} for {call.items} request{'s' if call.items > 1 else ''}"
-    return f"MPI_{call.name}{_about(call)}"
-
-
-def _about(call: CallNote) -> str:
-    if _is_collective(call) and call.source is not None:
-        return f" with root {call.source} {_on(call.comm)}".rstrip()
-    peers = list(_peers(call))
-    if not peers:
-        return f" {_on(call.comm)}".rstrip()
-    size = _size(call)
-    where = WORLD if call.comm and call.comm.name == WORLD else _on(call.comm)
-    tag = "any tag" if call.tag < 0 else f"tag {call.tag}"
-    return f" {' and '.join(peers)}, {tag}, {where or 'a communicator'}{size}".replace(", on ", " on ")
-
-
-def _peers(call: CallNote) -> Iterator[str]:
-    for word, peer in (("to", call.to), ("from", call.source)):
-        if peer is None:
-            continue
-        world = call.comm.world(peer) if call.comm else None
-        different = f" (world rank {world})" if world is not None and world != peer else ""
-        yield f"{word} any rank" if peer == ANY else f"{word} rank {peer}{different}"
-
-
-def _size(call: CallNote) -> str:
-    if call.to is None or not call.items:
-        return ""
-    if not call.item_bytes:
-        return f", {call.items} items"
-    size = call.items * call.item_bytes
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= unit:
-            return f", {size / unit:.3g} {name}"
-    return f", {size} bytes"

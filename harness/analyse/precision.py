@@ -49,8 +49,11 @@ class _Row:
     @cached_property
     def repeats(self) -> int:
         """The repeats after which it is probably precise; at first the geometric mean of the bounds."""
-        least, most, wanted = self.experiment.min_repeats, self.experiment.repeats, self.experiment.precision
-        known, more = self.measured, 0
+        least = self.experiment.min_repeats
+        most = self.experiment.repeats
+        wanted = self.experiment.precision
+        known = self.measured
+        more = 0
         if known.ci95 is None:
             more = max(1, round(math.sqrt(least * most)) - known.n)
         elif known.width > wanted:
@@ -118,7 +121,8 @@ class RowPrecision:
 
     def news(self, record: RunRecord) -> Iterator[RowStatus]:
         """The rows with a new value since ``record``, the last run or simulation that was taken in."""
-        least, most = self._experiment.min_repeats, self._experiment.repeats
+        least = self._experiment.min_repeats
+        most = self._experiment.repeats
         kind = POLICY if record.kind in MEASURED_KINDS else SIMULATED
         for row in self._rows.get(record.cell, ()):
             new = estimate = row.measured
@@ -165,7 +169,8 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
         of = partial(summary.slowdown, records=usual, simulated=True)
         estimates = {scheduler: of(cell, scheduler.table) for scheduler in experiment.schedulers}
         wide = [one for one, value in estimates.items() if value.n >= FEWEST and value.width > PRECISION]
-        tasks, ours = plan.repeat_of(experiment, cell, 0) if wide else [], [(POLICY, one) for one in wide]
+        tasks = plan.repeat_of(experiment, cell, 0) if wide else []
+        ours = [(POLICY, one) for one in wide]
         tasks = [one for one in tasks if one.kind == DEDICATED or (one.kind, one.scheduler) in ours]
         # Calibrations differ: dedicated runs and those that are compared with them imitate the same repeat.
         whole = [

@@ -72,7 +72,9 @@ def profile(recording: Recording) -> dict[str, Any]:
 
 
 def _phases(parts: Sequence[Stretch]) -> Phases:
-    every, waits_ns, means_ns = [], [], []
+    every = []
+    waits_ns = []
+    means_ns = []
     alike = True
     for part in parts:
         by_rank = _of_ranks(part.rows)
@@ -166,7 +168,8 @@ def _counts(columns: Mapping[str, NDArray[Any]], phases: int) -> dict[str, float
 
 def _kinds(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
     """The kinds of the kept operations: how many, how many bytes, time in them; that of most time first."""
-    kinds, polls = [], polled(columns)
+    kinds = []
+    polls = polled(columns)
     for kind in np.unique(columns["kind"]):
         of_kind = columns["kind"] == kind
         kinds.append(
@@ -188,7 +191,8 @@ def _nearest(
     Its mean granularity is the program's. Its ranks lose as much by waiting for the slowest: of P values of a
     uniform distribution of width v the largest is v (P - 1) / (2 (P + 1)) above the mean.
     """
-    ranks, computing_ns = len(recording.ranks), phases.computing_ns
+    ranks = len(recording.ranks)
+    computing_ns = phases.computing_ns
     if ranks < 2 or len(computing_ns) < 2 * ranks or not computing_ns.any():
         return None
     if phases.waiting is None:

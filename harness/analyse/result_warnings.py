@@ -11,7 +11,7 @@ from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.columns import ends
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, estimate
-from harness.measure import trust
+from harness.measure import plan, trust
 from harness.measure.disturbance import lost, that_stand
 from harness.measure.host_check import OTHERS, STEAL
 from harness.measure.trust import Chosen
@@ -45,6 +45,8 @@ class Kind(IntEnum):
     """The hypervisor, other programs or a CPU quota took CPU time; the larger share comes first."""
     OF_RUNS = auto()
     """Runs noticed something themselves."""
+    INTERRUPTED = auto()
+    """A run was made in several parts."""
     WAITING_THREADS = auto()
     FREQUENCY = auto()
     TOO_MANY_THREADS = auto()
@@ -81,7 +83,8 @@ def warnings_of(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     """The warnings, one sentence for each reason, the gravest first; they are about the runs that stand."""
     left = that_stand(records)
     of_runs = *_wakeups(records), *_machine(left), *_threads(left), *_dedicated(left), *_calibrations(records)
-    return by_gravity([*of_runs, *_intervals(rows), *_slots(rows), *_set_aside(records, left)])
+    of_runs = *of_runs, *_interrupted(left), *_set_aside(records, left)
+    return by_gravity([*of_runs, *_intervals(rows), *_slots(rows)])
 
 
 BUSY = "Not measurable now{}: other programs took up to {:.0%} of the processors."
@@ -129,7 +132,8 @@ def of_host(during: Conditions) -> list[str]:
 
 
 def _of_host(during: Conditions) -> Iterator[Warned]:
-    steal, waiting = during.steal or 0.0, crowding(during)
+    steal = during.steal or 0.0
+    waiting = crowding(during)
     if steal > STEAL:
         took = f"the hypervisor took {steal:.1%} of the CPU time: repeat on a quieter host"
         yield Warned(Kind.TIME_TAKEN, took, steal)
@@ -138,7 +142,8 @@ def _of_host(during: Conditions) -> Iterator[Warned]:
         yield Warned(Kind.TIME_TAKEN, took, lost)
     if waiting:
         yield Warned(Kind.WAITING_THREADS, WAITING.format(waiting))
-    first_mhz, last_mhz = during.frequency_before_mhz, during.frequency_mhz
+    first_mhz = during.frequency_before_mhz
+    last_mhz = during.frequency_mhz
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
         change = f"from {first_mhz:.0f} to {last_mhz:.0f} MHz"
         remedy = "fix it (cpupower frequency-set -g performance), and repeat"
@@ -164,7 +169,8 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[Warned]:
         text = f"another run of Lockstep used the same processors in {shared} of {len(records)} runs"
         yield Warned(Kind.OTHER_LOCKSTEP, f"{text}: repeat when it has ended, or use other processors")
     during = [record.conditions for record in records]
-    stolen, others = [one.steal for one in during], [one.others for one in during]
+    stolen = [one.steal for one in during]
+    others = [one.others for one in during]
     for what, shares, most, digits, remedy in (
         ("the hypervisor took more than", stolen, STEAL, 1, "repeat on a quieter host"),
         ("other programs took more than", others, OTHERS, 0, "stop them, and repeat"),
@@ -182,10 +188,26 @@ def _machine(records: Sequence[RunRecord]) -> Iterator[Warned]:
         yield Warned(Kind.WAITING_THREADS, WAITING.format(waiting))
 
 
+def _interrupted(records: Sequence[RunRecord]) -> Iterator[Warned]:
+    """Which runs of a log were made in several parts."""
+    for record in records:
+        if times_ns := record.conditions.interrupted_ns:
+            first_s, last_s = times_ns[0] / 1e9, times_ns[-1] / 1e9
+            when = f"at {first_s:.1f} s"
+            if len(times_ns) > 1:
+                when = f"{len(times_ns)} times, from {first_s:.1f} to {last_s:.1f} s"
+            name = plan.label(record.kind, record.scheduler, record.settings)
+            again = f"{record.conditions.ran_again} of {len(record.jobs)} jobs ran again"
+            sentence = f"the run under {name} was interrupted {when} of its clock, and continued: {again}"
+            yield Warned(Kind.INTERRUPTED, sentence, len(times_ns))
+
+
 def _set_aside(records: Sequence[RunRecord], left: Sequence[RunRecord]) -> Iterator[Warned]:
     if aside := len(records) - len(left):
-        text = f"{aside} of {len(records)} runs are set aside, since other programs disturbed them"
-        yield Warned(Kind.SET_ASIDE, text)
+        yield Warned(
+            Kind.SET_ASIDE,
+            f"{aside} of {len(records)} runs are set aside, since other programs disturbed them",
+        )
 
 
 def _calibrations(records: Sequence[RunRecord]) -> Iterator[Warned]:
@@ -200,15 +222,18 @@ def _threads(records: Sequence[RunRecord]) -> Iterator[Warned]:
     for record, work in jobs:
         values = {**record.conditions.environment, **dict(work.environment)}
         number = re.match(r"\s*(\d{1,6})", values.get(THREADS, ""))
-        processors, threads, way = len(record.processors), int(number[1]) if number else 1, ""
+        processors = len(record.processors)
+        threads = int(number[1]) if number else 1
+        way = ""
         if record.scheduler["bind"] is not False and work.width < processors:
             way = f", threads = {threads} or bind = false, since each process is bound to {work.threads}"
             processors = work.width
         if threads > 1 and work.processes * threads > processors:
             what = f"{work.short_name}: {processes_name(work.processes)} of {threads} threads"
             most = max(1, processors // work.processes)
-            text = f"{what} on {processors} of the processors: set {THREADS}={most}{way}"
-            yield Warned(Kind.TOO_MANY_THREADS, text)
+            yield Warned(
+                Kind.TOO_MANY_THREADS, f"{what} on {processors} of the processors: set {THREADS}={most}{way}"
+            )
 
 
 def _dedicated(records: Sequence[RunRecord]) -> Iterator[Warned]:
@@ -277,8 +302,10 @@ def _wakeups(records: Sequence[RunRecord]) -> Iterator[Warned]:
     # In the programs of others MPI moves some messages on without ringing: naps there find what is not lost.
     lost = sum(rank.rechecks or 0 for rank in ranks if rank.asleep_ns is None)
     if lost:
-        text = f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"
-        yield Warned(Kind.LOST_WAKE_UPS, text)
+        yield Warned(
+            Kind.LOST_WAKE_UPS,
+            f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there",
+        )
 
 
 OS_NOISE = 0.02
@@ -300,8 +327,11 @@ def _of_calibration(calibrations: Sequence[Calibration]) -> Iterator[Warned]:
     lost = max(trust.in_os_noise(calibrations), during.others or 0.0)
     if lost > OS_NOISE:
         agrees = ", and the constants are those of the calibration before it" if during.agrees else ""
-        text = f"other programs took {lost:.1%} of the CPU time: stop them, and repeat{agrees}"
-        yield Warned(Kind.TIME_TAKEN, text, lost)
+        yield Warned(
+            Kind.TIME_TAKEN,
+            f"other programs took {lost:.1%} of the CPU time: stop them, and repeat{agrees}",
+            lost,
+        )
     samples = _samples(calibrations)
     unsteady = [
         f"{name.replace('_ns', '')} ({spread:.1f}x)"
@@ -310,8 +340,9 @@ def _of_calibration(calibrations: Sequence[Calibration]) -> Iterator[Warned]:
     ]
     if unsteady:
         text = f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}"
-        text = f"{text}; the medians are valid, but on an idle host the tails are shorter"
-        yield Warned(Kind.UNSTEADY, text)
+        yield Warned(
+            Kind.UNSTEADY, f"{text}; the medians are valid, but on an idle host the tails are shorter"
+        )
 
 
 def of_use(taken: Chosen, here: Conditions, now: datetime | None = None) -> list[str]:
@@ -324,7 +355,8 @@ def _of_use(taken: Chosen, here: Conditions, now: datetime | None) -> Iterator[s
     if taken.line:
         yield taken.line
     yield from (f"the calibration: {warning}" for warning in of_calibration(calibration))
-    then, remedy = calibration[-1].conditions if calibration else here, "repeat it (lockstep calibrate)"
+    then = calibration[-1].conditions if calibration else here
+    remedy = "repeat it (lockstep calibrate)"
     days = trust.age_s(calibration, now) / 86_400
     if days > OLD_DAYS:
         yield f"the calibration is {days:.0f} days old: {remedy}"

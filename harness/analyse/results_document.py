@@ -13,7 +13,7 @@ from harness.analyse.result_warnings import notice, warnings_of
 from harness.analyse.rows import COLUMNS, Row, Summary
 from harness.measure.plan import label
 from harness.spec.experiment import Experiment
-from harness.spec.job_source import LEVEL
+from harness.spec.job_source import LEVEL, ScaledWindow
 from harness.spec.naming import setting_names
 from harness.store.records import MEASURED_KINDS, RunRecord, Schedule
 from workloads.constants import CONSTANTS
@@ -45,17 +45,30 @@ class ResultsDocument:
     # Of jobs without processes: the machine's processors and those ``lost``, how many jobs there are, were
     # ``skipped`` and ``assumed``, and the seed; else empty.
     by_job: Mapping[str, Any] = field(default_factory=dict)
+    # Of each part of a log whose jobs have processes: what became of them. A sweep may have several.
+    logs: Sequence[ScaledWindow] = ()
+
+    @property
+    def recorded_waits(self) -> list[Mapping[str, Any]]:
+        """Recorded waits and simulated ones (``harness.predict.recorded_waits``), each comparison once."""
+        there = [self.by_job.get("recorded_waits"), *(log.recorded_waits for log in self.logs)]
+        return [one for n, one in enumerate(there) if one and one not in there[:n]]
 
     def document(self) -> dict[str, Any]:
-        if self.by_job:
+        if self.by_job and not self.logs:
+            from harness.analyse import job_classes  # noqa: PLC0415 - only logs need it
+
             head: dict[str, Any] = {"schema": SCHEMA, "level": LEVEL, "experiment": self.experiment}
-            return {**head, **self.by_job, "rows": [_schedule_document(row) for row in self.rows]}
+            rows = [{**_schedule_document(row), "classes": job_classes.document(row)} for row in self.rows]
+            return {**head, **self.by_job, "rows": rows}
+        tables = [log.table for log in self.logs]
         return {
             "schema": SCHEMA,
             "experiment": self.experiment,
             "digest": self.digest,
             "session": self.session,
             "machine": self.machine,
+            **({"log": tables[0] if len(tables) == 1 else tables} if tables else {}),
             "rows": [row_document(row) for row in self.rows],
             "agreement": self.agreement and _agreement(self.agreement),
             "failures": self.failures,
@@ -71,10 +84,12 @@ def results(
     measured = [record for record in records if record.kind in MEASURED_KINDS]
     rows = summary.rows(experiment, records, tau_s, () if measured else experiment.cells)
     last = (measured or records)[-1]
+    schedule = next((one.schedule for one in reversed(records) if one.schedule), None)
     session = session or last.session
     machine: dict[str, Any] = {key: getattr(last.conditions, key) for key in MACHINE}
     machine |= {name: value for name, value in last.constants.recorded().items() if name in SAID}
-    failed = [one for one in records if one.session == session and one.failure and one.exceeded is None]
+    ours = [one for one in records if one.session == session and one.exceeded is None]
+    failed = [(one, one.failure or one.failed_jobs) for one in ours]
     return ResultsDocument(
         experiment=experiment.name,
         digest=last.digest,
@@ -83,13 +98,22 @@ def results(
         rows=rows,
         agreement=agreement(rows),
         failures=[
-            f"{label(one.kind, one.scheduler, one.settings)}, repeat {one.repeat + 1}: {one.failure}"
-            for one in failed
+            f"{label(one.kind, one.scheduler, one.settings)}, repeat {one.repeat + 1}: {failure}"
+            for one, failure in failed
+            if failure
         ],
-        warnings=list(_lacking(rows)) if last.schedule else warnings_of(rows, measured),
+        warnings=list(_lacking(rows)) if schedule and not measured else warnings_of(rows, measured),
         notice=notice(rows, measured),
-        by_job=_of_jobs(last.schedule, last.seed) if last.schedule else {},
+        by_job=_of_jobs(schedule, last.seed) if schedule else {},
+        logs=list(_logs(experiment, rows)),
     )
+
+
+def _logs(experiment: Experiment, rows: Sequence[Row]) -> Iterator[ScaledWindow]:
+    """What became of the parts of logs at the points of the sweep that have rows, each once."""
+    points = [row.settings for row in rows]
+    logs = [cell.log for cell in experiment.cells if cell.log and cell.settings in points]
+    yield from (log for n, log in enumerate(logs) if log not in logs[:n])
 
 
 def _of_jobs(schedule: Schedule, seed: int) -> dict[str, Any]:
@@ -100,6 +124,7 @@ def _of_jobs(schedule: Schedule, seed: int) -> dict[str, Any]:
         "jobs": source.get("count"),
         "skipped": source.get("skipped", {}),
         "assumed": source.get("assumed", {}),
+        "recorded_waits": source.get("recorded_waits"),
         "seed": seed,
     }
 
@@ -122,21 +147,26 @@ def _schedule_document(row: Row) -> dict[str, Any]:
 
 def row_document(row: Row) -> dict[str, Any]:
     """A row as plain values, with its jobs only if they run different programs."""
-    values: dict[str, Any] = {"program": row.program, "settings": row.settings}
-    values |= {"scheduler": row.scheduler, "count": len(row.jobs)}
+    values: dict[str, Any] = {"program": row.program} if row.jobs else {}
+    values |= {"settings": row.settings, "scheduler": row.scheduler}
+    values["count"] = row.schedule.source["count"] if row.schedule else len(row.jobs) or None
     if any(job.program != row.program for job in row.jobs):
         values["jobs"] = [asdict(job) for job in row.jobs]
     measured = row.withheld.measured if row.withheld else row.measured
     for side, measurement in (("measured", measured), ("simulated", row.simulated)):
         values[side] = measurement and summary_document(measurement)
+    if row.by_job:
+        values["by_job"] = summary_document(row.by_job)
     values |= {"error": row.error, "bound": row.bound, "withheld": row.withheld and row.withheld.reason}
     return values | (asdict(row.verdict) if row.verdict else {})
 
 
 def summary_document(estimates: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
-    values = asdict(replace(estimates, by_repeat={}))
+    values = asdict(replace(estimates, by_repeat={}, schedule=None))
     del values["by_repeat"]
+    if estimates.schedule:
+        values["schedule"] = {key: getattr(estimates.schedule, key) for key in OF_SCHEDULE}
     for key in ("against_spinning", "sections", "states", "cpu_s", "dedicated", "exceeded", "schedule"):
         if values[key] is None:
             del values[key]

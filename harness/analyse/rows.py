@@ -16,6 +16,7 @@ from harness.analyse.columns import (
     ends,
     fixed,
     four_digits,
+    needed,
     one_digit,
     percent,
 )
@@ -165,8 +166,8 @@ class Row:
     """A scheduler, as its table with defaults, at a point of the sweep; a side is None if not requested.
 
     What cannot be right is ``withheld``: then nothing of the measured side is known.
-    The row of jobs without processes (of a log or a model) has a simulated side with a ``schedule``, and no
-    ``jobs``.
+    The row of the jobs of a log or a model has sides with a ``schedule``, and no ``jobs``; without processes
+    it has a simulated side only.
     """
 
     jobs: tuple[JobRow, ...]
@@ -177,6 +178,7 @@ class Row:
     verdict: Verdict | None = None
     bound: float | None = None  # no schedule has a smaller workload slowdown; None if that is unknown
     withheld: Withheld | None = None
+    by_job: Summary | None = None  # of a log with processes, simulated job by job
 
     @property
     def program(self) -> Mapping[str, Any]:
@@ -184,7 +186,9 @@ class Row:
 
     @property
     def schedule(self) -> Schedule | None:
-        return self.simulated.schedule if self.simulated else None
+        """Of the first side that has one, or else the one that is withheld: it has the same jobs."""
+        sides = [*self.sides.values(), *([self.withheld.measured] if self.withheld else [])]
+        return next((side.schedule for side in sides if side.schedule), None)
 
     @property
     def saturated(self) -> str:
@@ -193,7 +197,9 @@ class Row:
 
     @property
     def workload(self) -> str:
-        return self.schedule.jobs_name if self.schedule else workload_name([job.work for job in self.jobs])
+        if self.schedule:
+            return self.schedule.jobs_name
+        return workload_name([job.work for job in self.jobs]) if self.jobs else ""
 
     @property
     def name(self) -> str:
@@ -201,9 +207,9 @@ class Row:
 
     @property
     def sides(self) -> Mapping[str, Summary]:
-        """The summaries that exist, by "measured" and "simulated"."""
-        both = {"measured": self.measured, "simulated": self.simulated}
-        return {side: summary for side, summary in both.items() if summary is not None}
+        """The summaries that exist, by "measured", "simulated" and "by_job"."""
+        every = {"measured": self.measured, "simulated": self.simulated, "by_job": self.by_job}
+        return {side: summary for side, summary in every.items() if summary is not None}
 
     @property
     def first_side(self) -> Summary:
@@ -221,9 +227,16 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """Simulated over measured workload slowdown, minus 1; None if either is missing."""
+        """Simulated over measured workload slowdown, minus 1; None if either is missing, or of other jobs."""
         measured, simulated = self.median("measured"), self.median("simulated")
-        return None if measured is None or simulated is None else simulated / measured - 1.0
+        if measured is None or simulated is None or not self.same_jobs("simulated"):
+            return None
+        return simulated / measured - 1.0
+
+    def same_jobs(self, side: str) -> bool:
+        """Whether this side and the measured side have the same jobs: those of a log may have failed."""
+        ours, theirs = (self.sides[one].schedule if one in self.sides else None for one in (side, "measured"))
+        return not (ours and theirs) or ours.source.get("failed") == theirs.source.get("failed")
 
 
 def place_name(row: Row) -> str:
@@ -460,3 +473,41 @@ OF_JOBS = [
     _mean("missed", "missed\n", needs=_of_regions),
 ]
 """The columns of means over jobs."""
+
+
+def _three(name: str, heading: str) -> list[Column]:
+    """The columns of a mean over the jobs of a log: measured, and as the simulators of each level have it."""
+    path = f"schedule.metrics.{name}"
+
+    def error(side: str) -> Callable[[Row], float | None]:
+        def of(row: Row) -> float | None:
+            ours, theirs = at(row, f"{side}.{path}"), at(row, f"measured.{path}")
+            return ours / theirs - 1 if ours is not None and theirs and row.same_jobs(side) else None
+
+        return of
+
+    def sign(share: float) -> str:
+        return percent(share, 1, "+")
+
+    page = heading.replace("-\n", "").replace("\n", " ")
+    return [
+        Column(f"measured.{path}", heading, four_digits, page=page, needs=f"measured.{path}"),
+        Column(f"simulated.{path}", "simu-\nlated", four_digits, page=f"{page} (simulated)"),
+        Column(error(SIMULATED), "error\n%", sign, page="error", unit="%", needs=error(SIMULATED)),
+        Column(f"by_job.{path}", "by\njob", four_digits, page=f"{page} (by job)", needs=f"by_job.{path}"),
+        Column(error("by_job"), "error\n%", sign, page="error", unit="%", needs=error("by_job")),
+    ]
+
+
+OF_LOGS = [
+    *_three("response_s", "response\ns"),
+    *_three("bounded_slowdown", "bounded\nslowdown"),
+    *_three("wait_s", "wait\ns"),
+    *_three("utilisation", "utili-\nsation"),
+]
+"""The same of the jobs of a log that have processes, if some were measured."""
+
+
+def of_means(rows: Sequence[Row]) -> list[Column]:
+    """The columns of means over the jobs of a log or a model."""
+    return needed(OF_LOGS if any(row.measured or row.by_job for row in rows) else OF_JOBS, rows)

@@ -51,7 +51,8 @@ def estimate(ratios: Sequence[float]) -> Estimate:
         return Estimate(median, None, n)
     extremes = min(ratios), max(ratios)
     logarithms = [math.log(ratio) for ratio in ratios]
-    centre, half = statistics.fmean(logarithms), half_width(logarithms)
+    centre = statistics.fmean(logarithms)
+    half = half_width(logarithms)
     if half is None or n < FEWEST:
         return Estimate(median, None, n, extremes)
     return Estimate(median, (math.exp(centre - half), math.exp(centre + half)), n, extremes)
@@ -79,7 +80,8 @@ def more_values(n: int, half: float, target: float, most: int) -> int | None:
         return student_factor(count - 1) / math.sqrt(count)
 
     deviation = half / scale(n)
-    low, high = n, n + most
+    low = n
+    high = n + most
     if deviation * scale(high) > target:
         return None
     while high - low > 1:
@@ -94,7 +96,8 @@ def median_interval(ascending: Sequence[float]) -> tuple[float, float] | None:
     The number of samples below the median is binomial with p = 1/2.
     """
     n = len(ascending)
-    below, share = -1, 0.0
+    below = -1
+    share = 0.0
     while share + math.comb(n, below + 1) / 2**n <= (1 - CONFIDENCE) / 2:
         below += 1
         share += math.comb(n, below) / 2**n
@@ -117,7 +120,9 @@ def student_factor(degrees: int) -> float:
     Bisection of the distribution's finite series, exact up to rounding for whole degrees of
     freedom. Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
     """
-    low, high, share = 0.0, 1.0, 0.5 + CONFIDENCE / 2
+    low = 0.0
+    high = 1.0
+    share = 0.5 + CONFIDENCE / 2
     while _student_share(high, degrees) < share:
         high *= 2
     for _ in range(80):

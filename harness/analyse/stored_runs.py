@@ -16,8 +16,8 @@ from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from harness.store.database import Store
 from harness.store.payloads import reading
-from harness.store.rebuild import WORKLOADS, experiment_of
-from harness.store.records import BY_JOB, MEASURED_KINDS, POLICY, SIMULATED, RunRecord
+from harness.store.rebuild import experiment_of
+from harness.store.records import BY_JOB, MEASURED_KINDS, POLICY, SIMULATED, WITH_SCHEDULES, RunRecord
 from workloads.record import RankResult
 from workloads.validation import InputError
 
@@ -31,7 +31,7 @@ class Found:
 
     @property
     def by_job(self) -> bool:
-        return self.records[-1].kind == BY_JOB
+        return all(record.kind == BY_JOB for record in self.records)
 
     @property
     def experiment_digest(self) -> str:
@@ -71,7 +71,7 @@ def check(store: Store) -> None:
 
 def _experiment(store: Store, records: Sequence[RunRecord]) -> Experiment | None:
     """The experiment of runs in a store; None if they are dedicated ones alone."""
-    if not any(record.kind in WORKLOADS for record in records):
+    if not any(record.kind in WITH_SCHEDULES for record in records):
         return None
     with reading(store.path):
         return experiment_of(records)

@@ -6,6 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Self, TypeVar
 
 from coordinator.workload import ParallelJob
@@ -31,10 +32,13 @@ from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
 from harness.spec.table_checks import Table
 from harness.store.records import (
+    BY_JOB,
     DEDICATED,
     FURTHER,
     POLICY,
+    SIMULATED,
     SIMULATIONS,
+    WITH_SCHEDULES,
     WITH_SETTING,
     JobRecord,
     RunRecord,
@@ -44,11 +48,12 @@ from harness.store.records import (
     quantile,
 )
 from workloads.locks.lock_program import LockProgram
+from workloads.machine import TAU_OF_PROGRAMS_S
 from workloads.record import WaitCounts
 
 Known = TypeVar("Known")
 
-TAU_S = 1.0  # default bound of the bounded slowdown
+TAU_S = TAU_OF_PROGRAMS_S
 
 RUNS = (DEDICATED, POLICY)
 """Kinds of runs of a job alone, and under a scheduler, as SIMULATIONS are."""
@@ -88,7 +93,7 @@ def rows(
     Measured values that cannot be right are withheld. Jobs without processes have the rows with a record.
     """
     if any(record.schedule for record in records):
-        return _of_schedules(records)
+        return of_schedules(records)
     of_cell: dict[int, list[RunRecord]] = defaultdict(list)
     for record in records:
         of_cell[record.cell].append(record)
@@ -102,21 +107,61 @@ def rows(
     ]
 
 
-def _of_schedules(records: Iterable[RunRecord]) -> list[Row]:
-    last = {
-        (record.cell, json.dumps(record.scheduler)): (record, record.schedule)
-        for record in records
-        if record.schedule and record.succeeded
-    }
-    replications = sorted(last.values(), key=lambda each: int(each[1].source.get("place", 0)))
-    return [
-        Row((), dict(record.settings), record.scheduler, None, of_schedule(schedule))
-        for record, schedule in replications
-    ]
+def of_schedules(records: Sequence[RunRecord]) -> list[Row]:
+    """A row for each cell and scheduler of a log or a model, in the order of the experiment.
+
+    Jobs without processes have a simulated side only. Of jobs with processes each side has the repeats of
+    one kind of run: measured, simulated process by process, and simulated job by job.
+    """
+    groups: dict[tuple[int, str], dict[str, list[RunRecord]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        if record.kind in WITH_SCHEDULES:
+            groups[record.cell, json.dumps(record.scheduler, sort_keys=True)][record.kind].append(record)
+    overload, by_process = _overloaded(records), any(record.jobs for record in records)
+    rows = []
+    for kinds in groups.values():
+        runs = {kind: standing(_scheduled(ours)) for kind, ours in kinds.items()}
+        schedules = (one.schedule for ours in runs.values() for one in ours if one.schedule)
+        schedule = next(schedules, None)  # none if all have failed
+        first = next(iter(kinds.values()))[0]
+        sides = {kind: _of_repeats(ours, kinds[kind]) for kind, ours in runs.items()}
+        reason = overload or (TAKEN if too_much(kinds[POLICY]) else "")
+        measured, by_job = sides.get(POLICY), sides.get(BY_JOB)
+        row = Row(
+            jobs=(),
+            settings=dict(first.settings),
+            scheduler=first.scheduler,
+            measured=Summary(estimate([]), failures=measured.failures) if measured and reason else measured,
+            simulated=sides.get(SIMULATED) if by_process else by_job,
+            by_job=by_job if by_process else None,
+            withheld=Withheld(reason, measured) if measured and reason else None,
+        )
+        rows.append((schedule.source.get("place", 0) if schedule else math.inf, row))
+    return [row for _, row in sorted(rows, key=itemgetter(0))]
+
+
+def _scheduled(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """The run of each repeat that has a schedule: of several the last undisturbed one, or the best."""
+    return list(least_disturbed(one for one in records if one.schedule and one.succeeded).values())
+
+
+def _of_repeats(runs: Sequence[RunRecord], made: Sequence[RunRecord]) -> Summary:
+    """The repeats of a log; the schedule is the median one's. Of ``made``, all runs, some may have failed."""
+    schedules = {one.repeat: one.schedule for one in runs if one.schedule}
+    if not schedules:
+        return Summary(estimate([]), failures=sum(not one.succeeded for one in made))
+    ascending = sorted(schedules.values(), key=lambda one: one.metrics.get("bounded_slowdown") or 0.0)
+    summary, failures = of_schedule(ascending[len(ascending) // 2]), sum(not one.succeeded for one in made)
+    if len(schedules) == 1:
+        return replace(summary, failures=failures)
+    means = {repeat: one.metrics.get("bounded_slowdown") for repeat, one in schedules.items()}
+    by_repeat = {repeat: mean for repeat, mean in means.items() if mean is not None}
+    estimated = estimate([*by_repeat.values()])
+    return replace(summary, workload_slowdown=estimated, by_repeat=by_repeat, failures=failures)
 
 
 def of_schedule(schedule: Schedule) -> Summary:
-    """The means over jobs without processes, of which the slowdown is the bounded one."""
+    """The means over jobs, of which the slowdown is the bounded one."""
     mean, half = (of.get("bounded_slowdown") for of in (schedule.metrics, schedule.half_width))
     interval = None if mean is None or half is None else (mean - half, mean + half)
     slowdown = Estimate(mean, interval, schedule.replications)
@@ -124,7 +169,16 @@ def of_schedule(schedule: Schedule) -> Summary:
 
 
 def slowdown(cell: Cell, table: Table, records: Sequence[RunRecord], *, simulated: bool = False) -> Estimate:
-    """The workload slowdown of a scheduler; ``records`` may be of other cells and kinds, too."""
+    """The workload slowdown of a scheduler; ``records`` may be of other cells and kinds, too.
+
+    Of a log, it is the mean of the bounded slowdowns.
+    """
+    if cell.log:
+        kind = SIMULATED if simulated else POLICY
+        made = [one for one in records if (one.cell, one.kind, one.scheduler) == (cell.index, kind, table)]
+        runs = standing(_scheduled(made))
+        hidden = not simulated and (_overloaded(records) or too_much(made))
+        return _of_repeats(runs, made).workload_slowdown if runs and not hidden else estimate([])
     side = _Side.of(cell, table, records, SIMULATIONS if simulated else RUNS)
     hidden = not simulated and (_overloaded(records) or side.withheld)
     return estimate([] if hidden else [one.workload_slowdown for one in side.repeats])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coordinator.decide.session import Agenda, Session
 from coordinator.policies import Policy
 from coordinator.topology import Topology
-from coordinator.view import ExecutionTime, Job, Machine, Reason, Slot
+from coordinator.view import Job, Machine, Reason, Slot
 from coordinator.workload import seen
 from harness.spec.settings import of_table
 from harness.store.records import JobRecord, RunRecord
@@ -140,15 +140,15 @@ MOST_SLOTS = 400  # after so many slots the replay ends: a chart shows the begin
 def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
     """The job that had each processor by the plan; each of its spans is a slot, or a part of one.
 
-    Empty if the local scheduler shares a processor between jobs, the run failed, or the policy followed the
-    parallelism of evolving programs, or messages, which is not on record; or if it is a setting, and none is
-    known.
+    Empty if the local scheduler shares a processor between jobs, the run failed, or the policy followed what
+    is not on record: the parallelism of evolving programs, or messages. Also empty if it is a setting
+    or a cluster: then none is known.
     The plan is the policy's; real switches were some microseconds later.
     """
     scheduler = of_table(record.scheduler)
     if record.makespan_ns is None or record.conditions.nodes:
         return {}
-    if scheduler.policy.observation or scheduler.setting:
+    if scheduler.policy.observation or not scheduler.decides:
         return {}
     if scheduler.policy.reacts_to_phases and any("parallelism" in job.program for job in record.jobs):
         return {}
@@ -166,7 +166,7 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
     processors = len(record.processors)
     machine = Machine(processors, Topology.of(record.conditions.recorded(), processors))
     session = Session(policy, machine, map(_job, record.jobs))
-    agenda = Agenda(session, ((job.arrival_ns, job.job) for job in record.jobs))
+    agenda = Agenda(session)
     finishes = deque(sorted((job.finish_ns, job.job) for job in record.jobs if job.finish_ns is not None))
     count, now_ns = 0, 0
     while finishes and count < MOST_SLOTS:
@@ -187,8 +187,7 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
 
 
 def _job(job: JobRecord) -> Job:
-    estimate = ExecutionTime(**job.estimate) if job.estimate else None
-    return seen(job.job, job.work, job.arrival_ns / 1e9, estimate)
+    return seen(job.job, job.work, job.arrival_ns / 1e9, job.execution_time, job.submitted_by)
 
 
 STATES = ("computing", "spinning", "spinning uselessly", "switching", "blocked", "idle")

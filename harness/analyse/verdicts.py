@@ -46,8 +46,11 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
     if row.measured.workload_slowdown.ci95 is None:
         count = row.measured.workload_slowdown.n
         more = FEWEST - count
-        reason = f"an interval takes {FEWEST} repeats, not {count}: at least {more} more"
-        return Verdict(NOT_SIGNIFICANT, reason, more_repeats=more)
+        return Verdict(
+            NOT_SIGNIFICANT,
+            f"an interval takes {FEWEST} repeats, not {count}: at least {more} more",
+            more_repeats=more,
+        )
     return _judged(row.measured.workload_slowdown, row.simulated.workload_slowdown, tolerance)
 
 
@@ -69,7 +72,8 @@ def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdic
     assert measured.median is not None and simulated.median is not None
     centre = math.log(simulated.median / measured.median)
     half = math.hypot(_half(measured.ci95), _half(simulated.ci95))
-    low, high = math.log(1 - tolerance), math.log(1 + tolerance)
+    low = math.log(1 - tolerance)
+    high = math.log(1 + tolerance)
     interval = math.exp(centre - half) - 1, math.exp(centre + half) - 1
     if low <= centre - half and centre + half <= high:
         return Verdict(WITHIN, interval=interval)
@@ -86,7 +90,8 @@ def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdic
 
 def _more_repeats(measured: Estimate, simulated: Estimate, room: float) -> int | None:
     """Repeats until the interval of the error is half as wide as ``room``; None if there are too many."""
-    ours, theirs = _half(measured.ci95), _half(simulated.ci95)
+    ours = _half(measured.ci95)
+    theirs = _half(simulated.ci95)
     if simulated.n <= measured.n:  # each measured repeat brings a simulated one
         return more_values(measured.n, math.hypot(ours, theirs), room, MOST_REPEATS)
     if theirs >= room:
@@ -143,8 +148,12 @@ def parse(texts: Iterable[str], names: Sequence[str]) -> list[Threshold]:
     for text in texts:
         match = _TEXT.fullmatch(text)
         if match is None or math.isinf(float(match[3])):
-            remedy = 'write a name, a comparison and a number, as in "gang 100 ms > 1.05", or "any > 2"'
-            raise InputError("--fail-if", text, "is no condition", remedy)
+            raise InputError(
+                "--fail-if",
+                text,
+                "is no condition",
+                'write a name, a comparison and a number, as in "gang 100 ms > 1.05", or "any > 2"',
+            )
         one_of("--fail-if", match[1], [*names, ANY])
         limits.append(Threshold(text, match[1], match[2], float(match[3])))
     return limits

@@ -13,11 +13,11 @@ from typing import Any
 COMMAND_GROUPS = {
     "measure policies": {
         "demo": "measure three short jobs for a minute, and print the result in three sentences",
-        "init": "write an experiment file to start from, with comments",
+        "init": "write an experiment file to start from, or the schema of all",
         "run": "run an experiment on real processes and compare its schedulers",
         "compare": "compare measured with simulated slowdowns, or two directories, with verdicts",
         "report": "write the results of an experiment as a page, picture or table",
-        "trace": "write the timeline of a run for Perfetto or Chrome",
+        "trace": "write the timeline of a run for Perfetto, Vampir and other viewers",
         "explore": "show the same jobs under three schedulers in slow motion, as a page",
         "list": "list the experiments and runs in a store",
         "policies": "list scheduling policies, waiting rules and mechanisms",

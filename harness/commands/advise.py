@@ -25,15 +25,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="take jobs of this program, which lockstep record recorded",
     )
-    help_text = "record this MPI program alone first, and take jobs of it; all further words are its own"
-    add("--command", dest="program", nargs=argparse.REMAINDER, metavar="COMMAND ...", help=help_text)
+    add(
+        "--command",
+        dest="program",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND ...",
+        help="record this MPI program alone first, and take jobs of it; all further words are its own",
+    )
     mpicc_argument(parser)
-    help_text = f"describe the program by its pattern, one of {', '.join(BULK_SYNCHRONOUS)}"
-    add("--pattern", default="BARRIER", help=help_text)
-    help_text = "set the mean compute time of a phase"
-    add("--granularity-us", type=float, default=1000.0, metavar="US", help=help_text)
-    help_text = "set the width of the range of compute times, as a share of their mean"
-    add("--imbalance", type=float, default=0.25, metavar="SHARE", help=help_text)
+    add(
+        "--pattern",
+        default="BARRIER",
+        help=f"describe the program by its pattern, one of {', '.join(BULK_SYNCHRONOUS)}",
+    )
+    add(
+        "--granularity-us",
+        type=float,
+        default=1000.0,
+        metavar="US",
+        help="set the mean compute time of a phase",
+    )
+    add(
+        "--imbalance",
+        type=float,
+        default=0.25,
+        metavar="SHARE",
+        help="set the width of the range of compute times, as a share of their mean",
+    )
     add("--processes", type=int, default=2, metavar="P", help="give each job this many processes")
     add("--jobs", type=int, default=3, metavar="N", help="take this many jobs")
     shared.add(parser, "--no-wait", "--results")
@@ -41,7 +59,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the candidates with this host's last good calibration; calibrate first if there is none."""
-    command, jobs = _command(options), options.jobs
+    command = _command(options)
+    jobs = options.jobs
     program: Program | Path | None = options.recording
     if options.recording and options.like:
         raise InputError(
@@ -75,8 +94,9 @@ def _command(options: argparse.Namespace) -> list[str] | None:
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
     if options.like:
         experiments = stored_runs.read(options.like, None, watcher)
-        remedy = f"lockstep report {options.like} shows them"
-        last = stored_runs.of_processes(experiments, options.like, remedy)[-1].experiment
+        last = stored_runs.of_processes(
+            experiments, options.like, f"lockstep report {options.like} shows them"
+        )[-1].experiment
         return advise.like(options.like, last.cells[0].jobs())
     shape = {name: getattr(options, name) for name in ("pattern", "processes", "granularity_us", "imbalance")}
     return Program(**shape, dedicated_s=advise.LEAST_S), options.jobs

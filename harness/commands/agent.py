@@ -12,17 +12,21 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = (
-        "read the set-up of this node from a driver's file (default: the first line of standard input)"
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        type=Path,
+        help="read the set-up of this node from a driver's file (default: the first line of standard input)",
     )
-    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     try:
         config = agent_config.find(options.file)
     except LineError as error:
-        remedy = "use the same version of Lockstep on all nodes"
-        raise InputError("FILE", str(options.file), str(error), remedy) from error
+        raise InputError(
+            "FILE", str(options.file), str(error), "use the same version of Lockstep on all nodes"
+        ) from error
     agent.serve(config)
     return Answer({"schema": SCHEMA, "run": Path(config.directory).name}, ["the run is over"])

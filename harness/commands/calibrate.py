@@ -20,16 +20,25 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "also measure steps through a working set of this size"
-    parser.add_argument("--working-set-bytes", type=int, default=0, metavar="BYTES", help=help_text)
+    parser.add_argument(
+        "--working-set-bytes",
+        type=int,
+        default=0,
+        metavar="BYTES",
+        help="also measure steps through a working set of this size",
+    )
     add(parser, "--results", "--no-wait")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     processors = usable_processors()[:2]
     if len(processors) < 2:
-        rule = "a calibration needs two processors"
-        raise InputError("processors", len(processors), rule, "allow this process a second one (taskset)")
+        raise InputError(
+            "processors",
+            len(processors),
+            "a calibration needs two processors",
+            "allow this process a second one (taskset)",
+        )
     with Store(options.results, warn=watcher.warn) as store:
         session = MeasurementSession.begin(processors, application.real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]

@@ -8,8 +8,9 @@ from harness.measure.session import Watcher
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "also stop runs that are still in progress"
-    parser.add_argument("--all", action="store_true", dest="everything", help=help_text)
+    parser.add_argument(
+        "--all", action="store_true", dest="everything", help="also stop runs that are still in progress"
+    )
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -13,8 +13,13 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "merge the results directory of a part (lockstep run --part)"
-    parser.add_argument("parts", metavar="PART", nargs="+", type=Path, help=help_text)
+    parser.add_argument(
+        "parts",
+        metavar="PART",
+        nargs="+",
+        type=Path,
+        help="merge the results directory of a part (lockstep run --part)",
+    )
     add(parser, "--results")
 
 
@@ -31,8 +36,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             except InputError as error:
                 missing.append(f"part not merged: {error}")
     if len(missing) == len(options.parts):
-        rule = "holds no records, and neither does any other part"
-        raise InputError("PART", str(options.parts[0]), rule, "read the logs of the parts")
+        raise InputError(
+            "PART",
+            str(options.parts[0]),
+            "holds no records, and neither does any other part",
+            "read the logs of the parts",
+        )
     experiment = stored_runs.read(options.results, None, watcher)[-1]
     page = options.results / "report.html"
     report.write(page, "html", experiment, options.results)

@@ -14,7 +14,7 @@ from harness.commands import SCHEMA, Answer, shared, tune
 from harness.commands.shared import judged, thresholds_of, write
 from harness.measure.session import Watcher
 from harness.report import tables, text
-from harness.spec import colocate, experiment
+from harness.spec import colocate, experiment, hosts
 from harness.spec.colocate import SEPARATOR
 from harness.store.records import RunRecord
 from workloads.validation import InputError, one_of
@@ -46,6 +46,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     help_text = f"write the matrix of --pairs to a file; its suffix is one of {', '.join(FORMATS)}"
     add("-o", "--output", type=Path, metavar="FILE", help=help_text)
+    shared.add_one_of(parser, *shared.HOSTS)
     shared.add(parser, "--env", "--results", "--resume", "--no-wait", *shared.VERDICTS)
     help_text = f"measure these programs, with {SEPARATOR} between them; each is one word or several"
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
@@ -64,6 +65,8 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
             "needs --pairs, whose matrix it writes",
             "add --pairs, or leave it out",
         )
+    if options.export_hyperfine is not None:
+        shared.check_writable("--export-hyperfine", options.export_hyperfine)
     ran, conditions = _measured(options, commands, watcher)
     results = ran.results
     if options.export_hyperfine is not None:
@@ -94,14 +97,18 @@ def _measured(
         record=options.record,
         environment=shared.environment_of(options),
     )
-    experiment_here = experiment.load(table, here=True)
+    where = hosts.chosen(options.hosts, options.hostfile)
+    experiment_here = experiment.load(table, settings=where, here=True)
     conditions = thresholds_of(options, experiment_here)
     run = RunOptions(simulate=options.record, resume=options.resume, no_wait=options.no_wait, known=records)
     return application.run(experiment_here, options.results, watcher, run), conditions
 
 
 def _settings(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
-    unlike = ("pairs", "policy", "record", "environment", "output", "export_hyperfine", "precision")
+    unlike = (
+        *("pairs", "policy", "record", "environment", "output", "export_hyperfine", "precision"),
+        *("hosts", "hostfile"),
+    )
     _only(options, "settings", unlike)
     table = colocate.table(commands, rounds=options.rounds, precision=options.precision)
     experiment.load(table, here=True)  # bad input shows before anything runs
@@ -127,7 +134,8 @@ def _only(options: Namespace, mode: str, unlike: Sequence[str]) -> None:
 
 
 def _pairs(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watcher) -> Answer:
-    _only(options, "pairs", ("export_hyperfine", "junit", "fail_if"))
+    judging = (name[2:].replace("-", "_") for name in shared.VERDICTS)
+    _only(options, "pairs", ("export_hyperfine", *judging))
     if len(commands) < FEWEST_PAIRED:
         rule = f"needs {FEWEST_PAIRED} or more programs, and has {len(commands)}"
         raise InputError("--pairs", True, rule, f"write another behind {SEPARATOR}, or leave --pairs out")

@@ -13,16 +13,21 @@ FOLDERS = ("DIR", "RESULTS")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = f"write for {', '.join(SHELLS)}, e.g. lockstep completion bash > FILE, which .bashrc sources"
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=help_text)
+    parser.add_argument(
+        "shell",
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"write for {', '.join(SHELLS)}, e.g. lockstep completion bash > FILE, which .bashrc sources",
+    )
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     try:
         shtab = import_module("shtab")
     except ModuleNotFoundError:
-        remedy = "pip install 'lockstep-scheduling[shell]'"
-        raise InputError("package", "shtab", "is not installed", remedy) from None
+        raise InputError(
+            "package", "shtab", "is not installed", "pip install 'lockstep-scheduling[shell]'"
+        ) from None
     whole, commands = options.whole()
     for command in commands:
         for action in command._actions:  # argparse has no other way to its arguments, and shtab goes it, too

@@ -31,6 +31,8 @@ from workloads.bounds import within
 from workloads.validation import InputError
 from workloads.work import processes_name
 
+PAIRS = 10
+
 LOOK_S = 1.0
 """For how long ranks are watched."""
 
@@ -43,8 +45,8 @@ def arguments(parser: ArgumentParser) -> None:
         "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
     )
     add("--self-test", action="store_true", help=help_text)
-    help_text = "measure this many pairs of runs in --self-test"
-    add("--pairs", type=int, default=10, metavar="N", help=help_text)
+    help_text = f"measure this many pairs of runs in --self-test (default: {PAIRS})"
+    add("--pairs", type=int, metavar="N", help=help_text)
     help_text = (
         "check instead whether running jobs share processors while others idle, and where the ranks under "
         "lockstep exec are; name a launcher of each"
@@ -62,10 +64,14 @@ def arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Check the host; the status is 1 if something has a remedy."""
     within("processors", options.processors, "--processors")
+    if options.pairs is not None and not options.self_test:
+        remedy = "add --self-test, or leave it out"
+        raise InputError("--pairs", options.pairs, "needs --self-test, whose runs it counts", remedy)
+    options.pairs = PAIRS if options.pairs is None else options.pairs
+    if options.pairs < FEWEST:
+        raise InputError("--pairs", options.pairs, f"must be at least {FEWEST} for an interval", "write 10")
     if options.pid and not options.program:
         return _of_jobs(options.pid)
-    if options.self_test and options.pairs < FEWEST:
-        raise InputError("--pairs", options.pairs, f"must be at least {FEWEST} for an interval", "write 10")
     processors = usable_processors()[: options.processors or None]
     if options.program:
         return _of_command(options.program[options.program[0] == "--" :], processors, options)

@@ -73,7 +73,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     help_text = "report when a rank has waited for this time and no rank works for it, and stop the command"
     parser.add_argument("--stuck", type=str, metavar="SECONDS[:report]", help=f"{help_text}, or only report")
-    help_text = "also write the reports of --stuck to this file, as JSON"
+    help_text = "also write the reports of --stuck, --timeout and SIGUSR1 to this file, as JSON"
     parser.add_argument("--stuck-report", type=Path, metavar="FILE", help=help_text)
     help_text = "print at the end how long ranks waited in each call of MPI, and for which rank"
     parser.add_argument("--profile", action="store_true", help=help_text)

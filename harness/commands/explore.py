@@ -17,8 +17,12 @@ from harness.store.records import POLICY, RunRecord
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    help_text = "show this experiment file or built-in one (default: the last one of --results, else demo)"
-    shared.add(parser, "experiment", nargs="?", help=help_text)
+    shared.add(
+        parser,
+        "experiment",
+        nargs="?",
+        help="show this experiment file or built-in one (default: the last one of --results, else demo)",
+    )
     shared.add(parser, "--set")
     shared.add(
         parser,
@@ -29,12 +33,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    path, source = options.output, None
+    path = options.output
+    source = None
     shared.check_writable("--output", path)
     if not (options.experiment or options.settings) and (options.results / FILE_NAME).exists():
         experiments = stored_runs.read(options.results, None, watcher)
-        remedy = f"lockstep report {options.results} shows them"
-        source = stored_runs.of_processes(experiments, options.results, remedy)[-1]
+        source = stored_runs.of_processes(
+            experiments, options.results, f"lockstep report {options.results} shows them"
+        )[-1]
         base = source.experiment
     else:
         base = experiment.load(options.experiment or "demo", settings=options.settings)

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     default = Path("lockstep-results")
-    help_text = "list the records of this directory"
-    parser.add_argument("results", metavar="RESULTS", type=Path, nargs="?", default=default, help=help_text)
+    parser.add_argument(
+        "results",
+        metavar="RESULTS",
+        type=Path,
+        nargs="?",
+        default=default,
+        help="list the records of this directory",
+    )
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -17,8 +17,11 @@ from workloads.waiting_rules import RULES
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", nargs="?", metavar="POLICY", help="show this policy in full")
-    help_text = "also list parameters and sources, waiting rules, remedies, patterns, queues and mechanisms"
-    parser.add_argument("--details", action="store_true", help=help_text)
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="also list parameters and sources, waiting rules, remedies, patterns, queues and mechanisms",
+    )
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -33,8 +33,13 @@ VARIES = 0.25
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = "write the recording to this file (default: a new file below --results)"
-    add("-o", "--output", type=Path, metavar="FILE", help=help_text)
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the recording to this file (default: a new file below --results)",
+    )
     shared.add(parser, "--results")
     mpicc_argument(parser)
     shared.add(parser, "--no-wait")
@@ -84,7 +89,8 @@ def _recorded(
     watcher: Watcher,
 ) -> tuple[list[Recording], str]:
     """Run a command; returns what its ranks left, and why it failed."""
-    failure, messages = None, ""
+    failure = None
+    messages = ""
     away = elsewhere([command], os.environ)
     with (
         rank_files("--output", beside) as files,
@@ -106,7 +112,9 @@ def _recorded(
 
 
 def _warnings(recordings: Sequence[Recording], failure: str, profile: dict[str, Any]) -> Iterator[str]:
-    one, covered, variation = recordings[0], profile["covered"], profile["variation"] or 0
+    one = recordings[0]
+    covered = profile["covered"]
+    variation = profile["variation"] or 0
     if failure:
         yield f"the command failed, and the recording ends there: {failure}"
     if len(recordings) > 1:
@@ -131,6 +139,8 @@ def _check_room(recordings: Sequence[Recording], command: Sequence[str]) -> None
     """Raises RecordingError if a rank had no room for even one operation."""
     for rank in (rank for program in recordings for rank in program.ranks):
         if rank.full and not len(rank.rows):
-            reason = f"rank {rank.rank} had no room to record what it does"
-            remedy = "make room where the recording goes, or name another place"
-            raise RecordingError(Path(program_name(command)), reason, remedy)
+            raise RecordingError(
+                Path(program_name(command)),
+                f"rank {rank.rank} had no room to record what it does",
+                "make room where the recording goes, or name another place",
+            )

@@ -45,15 +45,20 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     write(path, kind, stored, options.results, options.tolerance, options.picture or "")
     if options.open:
         shared.show(path)
-    name, what = stored.experiment.name, "simulated schedules of jobs" if stored.by_job else "runs"
+    name = stored.experiment.name
+    what = "simulated schedules of jobs" if stored.by_job else "runs"
     document = {"schema": SCHEMA, "experiment": name, "format": kind, "file": str(path)}
     return Answer(document, [f"{path}: {name}, {len(stored.records)} {what}"])
 
 
 def _text(options: argparse.Namespace, stored: Found) -> Answer:
     if options.output or options.open:
-        rule = "cannot be written to a file: it goes to the terminal"
-        raise InputError("--format", "text", rule, "leave out -o and --open, or take another format")
+        raise InputError(
+            "--format",
+            "text",
+            "cannot be written to a file: it goes to the terminal",
+            "leave out -o and --open, or take another format",
+        )
     results = stored.results
     parts = [*text.render(results), *text.repeats(results.rows)]
     return Answer(results.document(), parts)

@@ -56,7 +56,8 @@ class _Announced:
     """Reports progress, and says once how many minutes are left, when that is known."""
 
     def __init__(self, watcher: Watcher, paper: str) -> None:
-        self._watcher, self._paper = watcher, paper
+        self._watcher = watcher
+        self._paper = paper
         self._counted = Counted(watcher, paper)
         self._said = False
 

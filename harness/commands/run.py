@@ -8,25 +8,36 @@ from harness import INTERRUPTED, application
 from harness.analyse import stored_runs
 from harness.application import Ran, RunOptions
 from harness.commands import Answer, report
-from harness.commands.shared import EXPERIMENT, MEASURING, VERDICTS, add, judged, load, show, thresholds_of
+from harness.commands.shared import (
+    EXPERIMENT,
+    HOSTS,
+    MEASURING,
+    VERDICTS,
+    add,
+    add_one_of,
+    judged,
+    load,
+    show,
+    thresholds_of,
+)
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.report.cells import Line
-from harness.spec import hosts, overrides
-from slurm import allocation
+from harness.spec import hosts
+from harness.spec.scheduler import THROUGH_SLURM
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, *EXPERIMENT, *MEASURING)
-    where = parser.add_mutually_exclusive_group()
-    help_text = "run on these hosts, each with its number of processors"
-    where.add_argument("--hosts", metavar="A:N,B:N", help=help_text)
-    where.add_argument(
-        "--hostfile", type=Path, metavar="FILE", help="read the hosts from a file, one on each line"
+    add_one_of(parser, *HOSTS, "--allocation")
+    parser.add_argument(
+        "--part", metavar="K/N", help="run only part K of N of the sweep (see lockstep collect)"
     )
-    where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
-    help_text = "run only part K of N of the sweep (see lockstep collect)"
-    parser.add_argument("--part", metavar="K/N", help=help_text)
+    parser.add_argument(
+        "--through",
+        choices=(THROUGH_SLURM.name,),
+        help="also submit each job of the job log to this cluster's scheduler, by itself",
+    )
     add(parser, "--slowdown-bound", "--results", "--no-wait", "--open", *VERDICTS)
 
 
@@ -41,15 +52,13 @@ def forwarded(options: argparse.Namespace) -> list[str]:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Run the experiment; the status is 1 if any run of this session failed.
+    """Run the experiment; the status is 1 if any run of this session failed, or any job of a log.
 
     If it is interrupted, the answer has what is known so far.
     """
-    where = hosts.of_allocation() if options.allocation else []
-    entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
-    origin = f"--hosts {options.hosts}" if options.hosts else f"--hostfile {options.hostfile}"
-    where += [overrides.make("hosts", entries, origin)] if any(entries) else []
-    chosen_experiment = load(options, *where, here=True)
+    named = hosts.chosen(options.hosts, options.hostfile)
+    where = hosts.of_allocation() if options.allocation else named
+    chosen_experiment = load(options, *where, here=True).through(options.through)
     conditions = thresholds_of(options, chosen_experiment)
     how = RunOptions(
         simulate=options.simulate,
@@ -79,7 +88,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         all_runs = stored_runs.read(options.results, chosen_experiment.digest, watcher)[-1]
         report.write(page := Path("report.html"), "html", all_runs, options.results)
         show(page)
-    answer = Answer(results.document(), shown, status=bad, notes=tuple(notes))
+    status = 1 if bad or any(record.failed_jobs for record in ran.made) else 0
+    answer = Answer(results.document(), shown, status=status, notes=tuple(notes))
     return judged(answer, results, options, conditions, "measured")
 
 

@@ -4,7 +4,7 @@ import errno
 import os
 import webbrowser
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from harness.analyse.results_document import ResultsDocument
 from harness.analyse.summary import TAU_S
 from harness.analyse.verdicts import TOLERANCE, Threshold
 from harness.commands import Answer
-from harness.report import tables
+from harness.report import dashboards, tables
+from harness.report.dashboards import Metric
 from harness.spec import experiment
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
@@ -63,6 +64,15 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         **{"dest": "environment", "metavar": "NAME=VALUE", "action": "append", "default": []},
         "help": "set a variable for all programs, in addition to those of the shell",
     },
+    "--hosts": {
+        "metavar": "A:N,B:N",
+        "help": "run on these hosts, each with its number of processors",
+    },
+    "--hostfile": {
+        **{"type": Path, "metavar": "FILE"},
+        "help": "read the hosts from a file, one on each line",
+    },
+    "--allocation": {"action": "store_true", "help": "run on the nodes of this Slurm allocation"},
     "--no-wait": {
         "action": "store_true",
         "help": "measure even while another Lockstep uses these processors",
@@ -73,6 +83,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--open": {"action": "store_true", "help": "show the file in a browser"},
     "--junit": {"type": Path, "metavar": "FILE", "help": "write the rows as tests in JUnit's XML"},
+    "--export-bmf": {
+        **{"type": Path, "metavar": "FILE"},
+        "help": "write slowdowns with their intervals in the Bencher Metric Format",
+    },
+    "--export-github-benchmark": {
+        **{"type": Path, "metavar": "FILE"},
+        "help": "write slowdowns for github-action-benchmark (customSmallerIsBetter)",
+    },
 }
 """The arguments of several commands."""
 
@@ -84,14 +102,25 @@ EXPERIMENT = (
     "--seed",
 )  # an experiment, and the options that change it
 
+HOSTS = ("--hosts", "--hostfile")
+"""Options that name the hosts to run on; only one of them may be given."""
+
 MEASURING = ("--resume", "--no-simulate", "--timeline")
-VERDICTS = ("--fail-if", "--junit")
-"""Options that make a command fail, and report its rows as tests."""
+EXPORTS = tuple(dashboards.FORMATS)
+VERDICTS = ("--fail-if", "--junit", *EXPORTS)
+"""Options that make a command fail, report its rows as tests, and write them for dashboards."""
 
 
 def add(parser: ArgumentParser, *names: str, **changes: Any) -> None:
     for name in names:
         parser.add_argument(name, **{**OPTIONS[name], **changes})
+
+
+def add_one_of(parser: ArgumentParser, *names: str) -> None:
+    """Add options of which only one may be given."""
+    group = parser.add_mutually_exclusive_group()
+    for name in names:
+        group.add_argument(name, **OPTIONS[name])
 
 
 def output(parser: ArgumentParser, help_text: str, default: Path | None = None) -> None:
@@ -114,22 +143,42 @@ def environment_of(options: Namespace) -> dict[str, str]:
 
 
 def thresholds_of(options: Namespace, chosen: Experiment) -> list[Threshold]:
-    """The conditions of --fail-if on the schedulers of an experiment; --junit must be a file to write."""
+    """The conditions of --fail-if on the schedulers of an experiment, if the files can be written."""
     if options.junit is not None:
         check_writable("--junit", options.junit)
+    check_exports(options)
     return verdicts.parse(options.fail_if, [scheduler_name(one.table) for one in chosen.schedulers])
 
 
 def judged(
     answer: Answer, results: ResultsDocument, options: Namespace, conditions: Sequence[Threshold], side: str
 ) -> Answer:
-    """The answer, with the status and notes of the conditions that rows break; writes the file of --junit."""
+    """The answer, with the status and notes of the conditions that rows break; writes the options' files."""
     broken = verdicts.broken(conditions, results.rows, side)
     if options.junit is not None:
         text = tables.junit(results.experiment, results.rows, side, broken, results.failures)
         write("--junit", options.junit, text)
+    export(options, dashboards.of_rows(results.experiment, results.rows, side))
     notes = (*answer.notes, *(tables.sentence(threshold, row, side) for threshold, row in broken))
     return replace(answer, status=1 if broken else answer.status, notes=notes)
+
+
+def exports_of(options: Namespace) -> dict[str, Path]:
+    """The files for dashboards that these options ask for, by option."""
+    files = {option: getattr(options, option[2:].replace("-", "_")) for option in EXPORTS}
+    return {option: path for option, path in files.items() if path is not None}
+
+
+def check_exports(options: Namespace) -> None:
+    for option, path in exports_of(options).items():
+        check_writable(option, path)
+
+
+def export(options: Namespace, metrics: Iterable[Metric]) -> None:
+    """Write the files for dashboards."""
+    every = list(metrics)
+    for option, path in exports_of(options).items():
+        write(option, path, dashboards.FORMATS[option](every))
 
 
 def show(path: Path) -> None:

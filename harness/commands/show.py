@@ -27,10 +27,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("policy", metavar="POLICY", help="show a policy that lockstep policies lists")
     add("--jobs", dest="sizes", metavar="SIZES", help="let jobs of these sizes come, e.g. 4,2,2,1")
     add("--processors", type=int, default=8, metavar="N", help="give the machine this many processors")
-    help_text = "set a parameter of the policy, e.g. packing=continuous"
-    add("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=help_text)
-    help_text = "read events, not --jobs: lines such as 0 arrive A 4 300; 90 end A; 95 lose 7; 99 owner 2 1"
-    add("--events", type=Path, metavar="FILE", help=help_text)
+    add(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="set a parameter of the policy, e.g. packing=continuous",
+    )
+    add(
+        "--events",
+        type=Path,
+        metavar="FILE",
+        help="read events, not --jobs: lines such as 0 arrive A 4 300; 90 end A; 95 lose 7; 99 owner 2 1",
+    )
     shared.output(parser, "write a page to step through, for a browser (default with --open: show.html)")
 
 
@@ -38,7 +48,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     settings = {".".join(map(str, one.steps)): one.value for one in map(overrides.parse, options.settings)}
     policy = policies.create(options.policy, settings)
     events.PROCESSORS.check("--processors", options.processors)
-    lines, place = _of_sizes(policy, options), f"--jobs {options.sizes}"
+    lines = _of_sizes(policy, options)
+    place = f"--jobs {options.sizes}"
     if options.events is not None:
         if options.sizes is not None:
             raise InputError(
@@ -47,7 +58,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 "cannot be combined with --events, which has the jobs",
                 "leave one of the two out",
             )
-        lines, place = iter(text_of(str(options.events), "--events").splitlines()), str(options.events)
+        lines = iter(text_of(str(options.events), "--events").splitlines())
+        place = str(options.events)
     show = Show(policy, options.processors, events.read(lines, place, options.processors))
     playing = show.scenes()
     scenes = list(islice(playing, MOST))
@@ -70,7 +82,8 @@ def _of_sizes(policy: Policy, options: argparse.Namespace) -> Iterator[str]:
 
     If the policy chooses the sizes of jobs, all can use the whole machine. Where owners matter, one comes.
     """
-    parameters, processors = vars(policy), options.processors
+    parameters = vars(policy)
+    processors = options.processors
     lengths_ms = (parameters.get("quantum_ms"), parameters.get("hold_ms"), *parameters.get("quanta_ms", ()))
     unit_ms = min(LONGEST_MS, next(filter(None, (*lengths_ms, 1000 * parameters.get("grace_s", 0))), UNIT_MS))
     usual = [processors if adapts(policy, processors) else min(size, processors) for size in SIZES]

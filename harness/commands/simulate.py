@@ -22,7 +22,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, *VERDICTS)
     own = parser.add_argument
     own("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
-    own("--log", metavar="FILE", help="with level = 'jobs': simulate the jobs of this log (SWF or sacct)")
+    own(
+        "--log",
+        metavar="FILE",
+        help="simulate the jobs of this log (SWF or sacct) in the place of the file's",
+    )
+    help_text = "simulate processes and their messages, or only which job has which processors"
+    own("--by", choices=application.BY, help=f"{help_text}; by default processes, if jobs have some")
     help_text = "record the simulations in this directory: report, compare and trace read them"
     own("-o", "--output", type=Path, metavar="DIR", help=help_text)
     add(parser, "--resume", help="skip simulations that are recorded already (with -o)")
@@ -52,13 +58,14 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         options.output,
         timeline=options.timeline,
         resume=options.resume,
+        by=options.by,
     )
     results = simulation.results
     document = results.document()
     for key in ("session", "agreement"):
         document.pop(key, None)
     shown = list(text.render(results))
-    if experiment.by_job and options.output:
+    if results.by_job and options.output:
         pages = _pages(results.digest, options.output, watcher)
         files = [*pages, *sorted(simulation.files), options.output / FILE_NAME]
         shown.append(f"wrote {len(files)} files to {options.output}/; report.html shows them")

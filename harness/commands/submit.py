@@ -1,6 +1,7 @@
 """``lockstep submit EXPERIMENT``: run it in an allocation of Slurm."""
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -49,10 +50,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         own(f"--{name}", type=int, metavar="N", help=help_text)
     for name, help_text in FLAGS.items():
         own(f"--{name}", action="store_true", help=help_text)
-    help_text = "pass a further option to sbatch, e.g. --sbatch=--gres=gpu:1"
-    own("--sbatch", metavar="OPTION", action="append", default=[], help=help_text)
-    help_text = "divide the sweep among N jobs, and collect their results (default: one job)"
-    own("--array", type=int, metavar="N", help=help_text)
+    own(
+        "--sbatch",
+        metavar="OPTION",
+        action="append",
+        default=[],
+        help="pass a further option to sbatch, e.g. --sbatch=--gres=gpu:1",
+    )
+    own(
+        "--array",
+        type=int,
+        metavar="N",
+        help="divide the sweep among N jobs, and collect their results (default: one job)",
+    )
     own("--dry-run", action="store_true", help="print the scripts, but submit nothing")
     own("--wait", action="store_true", help="wait for the end of the jobs and show the results")
 
@@ -140,8 +150,12 @@ def _check_array(tasks: int, how: Submission) -> None:
     except SlurmError:
         return
     if most is not None and tasks > most:
-        rule = f"must be at most {most}, as the cluster's MaxArraySize is {most + 1}"
-        raise InputError("--array", tasks, rule, f"write --array {most}" if most else "leave --array out")
+        raise InputError(
+            "--array",
+            tasks,
+            f"must be at most {most}, as the cluster's MaxArraySize is {most + 1}",
+            f"write --array {most}" if most else "leave --array out",
+        )
 
 
 def _scripts(
@@ -153,13 +167,19 @@ def _scripts(
     run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml")]
     # Programs with settings run on the host of the script, as their commands say.
     run += [*(() if experiment.of_settings else ("--allocation",)), *forwarded(options)]
+    if log := experiment.log_file:  # the file of the experiment is copied, and the log is not
+        run += ["--set", f"log.file={json.dumps(str(log))}"]
     parts = options.array
     if parts is None:
         run += ["--results", str(results)]
         return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume)}
     if not 1 <= parts <= (points := len(experiment.measured_cells)):
-        rule = f"must be from 1 to the number of points of the sweep, {points}"
-        raise InputError("--array", parts, rule, f"write --array {points}" if points > 1 else "leave it out")
+        raise InputError(
+            "--array",
+            parts,
+            f"must be from 1 to the number of points of the sweep, {points}",
+            f"write --array {points}" if points > 1 else "leave it out",
+        )
     stores = [str(results / "parts" / f"{part}-of-{parts}") for part in range(1, parts + 1)]
     run += ["--part", (TASK, f"/{parts}"), "--results", (f"{results}/parts/", TASK, f"-of-{parts}")]
     collect = [*lockstep, "collect", *stores, "--results", str(results)]

@@ -1,4 +1,4 @@
-"""``lockstep trace RESULTS``: a run and its simulation as a trace for Perfetto or Chrome."""
+"""``lockstep trace RESULTS``: a run and its simulation as a trace for Perfetto, or in OTF2."""
 
 import argparse
 import json
@@ -9,41 +9,74 @@ from harness.analyse import stored_runs
 from harness.commands import SCHEMA, Answer, shared
 from harness.measure.plan import label, plan
 from harness.measure.session import Watcher, session_name
-from harness.predict import missing, recorded_programs
-from harness.report import perfetto
+from harness.predict import goal_text, missing, recorded_programs, recorded_steps
+from harness.report import otf2_archive, perfetto
 from harness.store.database import Store, StoreError
 from harness.store.payloads import reading
 from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, SIMULATED, RunRecord
-from workloads.validation import InputError, any_of
+from workloads.validation import InputError, any_of, one_of
+
+FORMATS = {
+    "perfetto": (Path("trace.json"), "open it at https://ui.perfetto.dev"),
+    "otf2": (Path("trace"), "open traces.otf2 in it"),
+    "goal": (Path("trace.goal"), "convert it with txt2bin"),
+}
+"""By name of a format: where a trace goes by default, and what opens it."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    shared.add(parser, "results")
+    shared.add(parser, "results", help="read the records of this directory, or for goal this recording")
     add(
         "--run",
         type=int,
         metavar="N",
         help="write the run with this number (default: the first with a timeline)",
     )
-    help_text = "write to this file"
-    add("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE", help=help_text)
-    help_text = "write only what happened between two times, in s after the start of the run (default: all)"
-    add("--window", type=float, nargs=2, metavar=("BEGIN", "END"), help=help_text)
+    add(
+        "--format",
+        default="perfetto",
+        help=f"write {', '.join(FORMATS)} (default: perfetto)",
+    )
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write to this file (default: trace.json, trace, trace.goal)",
+    )
+    add(
+        "--window",
+        type=float,
+        nargs=2,
+        metavar=("BEGIN", "END"),
+        help="write only what happened between two times, in s after the start of the run (default: all)",
+    )
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the trace of a measured run alongside its simulation, else of a simulated run."""
+    one_of("--format", options.format, FORMATS)
+    if options.format == "otf2":
+        otf2_archive.package()
+    if options.format == "goal":
+        return _schedule(options)
     if options.window and not 0 <= options.window[0] < options.window[1] < math.inf:
-        rule = "must be two times, the second one later, both of at least 0"
-        raise InputError("--window", options.window, rule, "write --window 0.5 1")
+        raise InputError(
+            "--window",
+            options.window,
+            "must be two times, the second one later, both of at least 0",
+            "write --window 0.5 1",
+        )
     with Store(options.results, existing=True, warn=watcher.warn) as store:
         record = _chosen(store, options.run)
-        twin, sides = record, []
+        twin = record
+        sides = []
         if record.kind == POLICY:
             twin = _counterpart(store, record, watcher)
-            spans, messages = stored_runs.spans_of(store, record), stored_runs.messages_of(store, record)
+            spans = stored_runs.spans_of(store, record)
+            messages = stored_runs.messages_of(store, record)
             measured = spans, messages, record.switches
             sides.append(perfetto.Side(perfetto.MEASURED, f"measured: run {record.id}", *measured))
         spans = stored_runs.spans_of(store, twin)
@@ -52,12 +85,42 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.window:
         begin_s, end_s = options.window
         time_lines["traceEvents"] = perfetto.windowed(time_lines["traceEvents"], begin_s * 1e6, end_s * 1e6)
-    shared.write("--output", options.output, json.dumps(time_lines))
+    file, reader = FORMATS[options.format]
+    path = options.output or file
+    if options.format == "otf2":
+        otf2_archive.write(path, time_lines["traceEvents"])
+    else:
+        shared.write("--output", path, json.dumps(time_lines))
     name = label(record.kind, record.scheduler, record.settings)
     count = len(time_lines["traceEvents"])
-    document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(options.output)}
-    line = f"{options.output}: run {record.id} ({name}), {count} events; open it at https://ui.perfetto.dev"
+    document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(path)}
+    line = f"{path}: run {record.id} ({name}), {count} events; {reader}"
     return Answer(document, [line])
+
+
+def _schedule(options: argparse.Namespace) -> Answer:
+    """Write a recording as a schedule in GOAL, each of its stretches once."""
+    for name in ("run", "window"):
+        if (given := getattr(options, name)) is not None:
+            rule = "cannot be combined with --format goal, which takes a whole recording"
+            raise InputError(f"--{name}", given, rule, "leave it out")
+    if not options.results.is_file():
+        rule = "must be the file of a recording for --format goal"
+        raise InputError("RESULTS", str(options.results), rule, "make one with lockstep record -o FILE")
+    held = recorded_programs.program_in(options.results)
+    program = recorded_steps.replayed(held, copies=False)  # whose simulator has its own time for each byte
+    path = options.output or FORMATS["goal"][0]
+    schedule = goal_text.text(program)
+    shared.write("--output", path, schedule)
+    repeats = [part.times for part in program.parts]
+    document = {"schema": SCHEMA, "recording": str(options.results), "file": str(path)}
+    more = {"processes": program.processes, "stretches": len(repeats), "repeats": repeats}
+    messages = sum(int(part.messages.sum()) for part in program.parts)
+    line = f"{path}: {program.processes} ranks, {messages:,} messages; {FORMATS['goal'][1]}"
+    lines = [line]
+    if max(repeats) > 1:
+        lines.append(f"written once each: {len(repeats)} stretches, which the program has {repeats} times")
+    return Answer(document | more | {"messages": messages}, lines)
 
 
 def _chosen(store: Store, number: int | None) -> RunRecord:
@@ -72,10 +135,18 @@ def _chosen(store: Store, number: int | None) -> RunRecord:
             return record
     what = "measured" if ours == POLICY else "simulated"
     if not usable:
-        remedy = "make some with lockstep run --timeline, or simulate --timeline -o DIR"
-        raise InputError("RESULTS", str(store.path), "holds no run with a timeline", remedy)
-    rule = f"must be a {what} run with a timeline, {any_of([*map(str, usable)])}"
-    raise InputError("--run", number, rule, f"write --run {usable[0]}")
+        raise InputError(
+            "RESULTS",
+            str(store.path),
+            "holds no run with a timeline",
+            "make some with lockstep run --timeline, or simulate --timeline -o DIR",
+        )
+    raise InputError(
+        "--run",
+        number,
+        f"must be a {what} run with a timeline, {any_of([*map(str, usable)])}",
+        f"write --run {usable[0]}",
+    )
 
 
 def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord:

@@ -23,6 +23,7 @@ from harness.measure.guarded_copies import libraries_loaded
 from harness.measure.session import Watcher
 from harness.report import documents
 from harness.spec import settings
+from harness.spec.colocate import SEPARATOR
 from harness.spec.experiment import Experiment, load, usable_processors
 from harness.spec.settings import (
     AS_IT_IS,
@@ -67,6 +68,10 @@ def arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     command = command_of(options, "tune")
+    if SEPARATOR in command:
+        rule = f"measures copies of one command, and {SEPARATOR} stands between several"
+        remedy = "write lockstep colocate --settings -- ..., or leave the others out"
+        raise InputError("COMMAND", shlex.join(command), rule, remedy)
     _check_only(options, settings.ORDER)
     for name in options.skip_call:
         call_of(name)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +27,13 @@ from coordinator.host.launchers import NoLauncher, program_name
 from coordinator.host.lost_proxies import LostProxies
 from coordinator.host.processes import Process, family
 from coordinator.host.rundir import RunDirectory
-from coordinator.workload import Workload
+from coordinator.workload import Node, Result, Workload
 from harness import Interrupted
-from harness.commands import SCHEMA, Answer
+from harness.commands import SCHEMA, Answer, shared
 from harness.commands.exec import check_program
 from harness.measure.forward_output import forwarded
 from harness.measure.registrar import start_without_signals
-from harness.spec import colocate, turns
+from harness.spec import colocate, hosts, turns
 from harness.spec.colocate import FEWEST, SEPARATOR
 from harness.spec.experiment import usable_processors
 from harness.spec.scheduler import Scheduler
@@ -50,19 +52,41 @@ GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program w
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = f"make slots this long (default: {QUANTUM_MS:g} ms)"
-    add("--quantum-ms", type=float, metavar="MS", help=help_text)
-    help_text = 'use this policy, with its keys, e.g. "batch", "gang quantum_ms=20 fill=jobs" (default: gang)'
-    add("--policy", metavar="POLICY", help=help_text)
-    help_text = "include a running job: its launcher, or the root of its processes"
-    add("--pid", type=int, action="append", default=[], metavar="PID", help=help_text)
-    help_text = "give each program this many processors (default: all, so that one runs at a time)"
-    add("--processes", type=int, metavar="N", help=help_text)
+    add("--quantum-ms", type=float, metavar="MS", help=f"make slots this long (default: {QUANTUM_MS:g} ms)")
+    add(
+        "--policy",
+        metavar="POLICY",
+        help='use this policy, with its keys, e.g. "batch", "gang quantum_ms=20 fill=jobs" (default: gang)',
+    )
+    add(
+        "--pid",
+        type=int,
+        action="append",
+        default=[],
+        metavar="PID",
+        help="include a running job: its launcher, or the root of its processes",
+    )
+    add(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="give each program this many processors (default: all, so that one runs at a time)",
+    )
+    shared.add_one_of(parser, *shared.HOSTS)
     add("--file", type=Path, metavar="FILE", help="read commands from a file, one on each line")
-    help_text = "write the outputs of the commands to files in this directory (default: pass them on)"
-    add("-o", "--output", type=Path, metavar="DIR", help=help_text)
-    help_text = f"run these programs, with {SEPARATOR} between them; each is one word or several"
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="write the outputs of the commands to files in this directory (default: pass them on)",
+    )
+    parser.add_argument(
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND ...",
+        help=f"run these programs, with {SEPARATOR} between them; each is one word or several",
+    )
 
 
 @dataclass(frozen=True)
@@ -77,9 +101,16 @@ class _Asked:
     processors: tuple[int, ...]
     size: int | None
     """How many of the processors each job uses; None: all."""
+    nodes: Sequence[Node] = ()
+    """The hosts on which the commands run; none for this host."""
 
     def workload(self, roots: Sequence[str]) -> Workload:
-        """The jobs of these roots; an InputError for what the policy or the host does not allow."""
+        """The jobs of these roots, or on hosts those of the commands.
+
+        Raises InputError for what the policy or the host does not allow.
+        """
+        if self.nodes:
+            return turns.workload_on(self.nodes, self.commands, self.scheduler)
         return turns.workload(roots, self.scheduler, self.processors, self.size)
 
 
@@ -95,22 +126,33 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     ]
     try:
         with _outputs(options, own) as outputs:
-            failure = _run(request, running, outputs, rows, own)
+            if request.nodes:
+                failure = _run_on_hosts(request, outputs, own)
+            else:
+                failure = _run(request, running, outputs, rows, own)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         ended = "interrupted: commands have ended"
         on = "interrupted: commands have ended, jobs of --pid continue"
         raise Interrupted(on if request.pids else ended) from None
     document = {"schema": SCHEMA, "programs": rows + own, "failure": failure}
-    notes = [*map(_line, rows + own), *failure.splitlines()[:1]]
-    return Answer(document, (), max(bool(failure), *(row["status"] for row in own), 0), tuple(notes))
+    notes = [*map(_line, rows + own), *failure.splitlines()[: None if request.nodes else 1]]
+    return Answer(document, (), max(bool(failure), *(row["status"] or 0 for row in own), 0), tuple(notes))
 
 
 def _asked(options: argparse.Namespace) -> _Asked:
     """What the words on the command line ask for; an InputError for those that cannot be."""
     pids: list[int] = options.pid
+    entries = hosts.named(options.hosts, options.hostfile)
+    nodes = () if entries is None else hosts.parse(entries)
+    if nodes:
+        _check_usable_on_hosts(options)
     if options.policy is not None and options.quantum_ms is not None:
-        remedy = 'write --policy "gang quantum_ms=20"'
-        raise InputError("--quantum-ms", options.quantum_ms, "cannot be combined with --policy", remedy)
+        raise InputError(
+            "--quantum-ms",
+            options.quantum_ms,
+            "cannot be combined with --policy",
+            'write --policy "gang quantum_ms=20"',
+        )
     quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
     policies.create("gang", {"quantum_ms": quantum_ms})  # complains of one that is too short
     policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
@@ -131,7 +173,22 @@ def _asked(options: argparse.Namespace) -> _Asked:
         check_program(words)
     turns.check_roots(pids)
     chosen = turns.scheduler(policy, running=bool(pids))
-    return _Asked(pids, commands, chosen, how, usable_processors(), options.processes)
+    return _Asked(pids, commands, chosen, how, usable_processors(), options.processes, nodes)
+
+
+def _check_usable_on_hosts(options: argparse.Namespace) -> None:
+    name = "--hosts" if options.hosts is not None else "--hostfile"
+    for other, given, reason in (
+        ("--pid", options.pid, "whose job runs on this host"),
+        ("--processes", options.processes is not None, "since -n of each command says how many ranks it has"),
+    ):
+        if given:
+            raise InputError(
+                name,
+                options.hosts or str(options.hostfile),
+                f"cannot be combined with {other}, {reason}",
+                f"leave {other} out",
+            )
 
 
 def _run(
@@ -160,6 +217,43 @@ def _run(
         row["status"] = program.returncode if program.returncode >= 0 else 128 - program.returncode
         row["cpu_s"] = used.ru_utime + used.ru_stime
     return failure
+
+
+def _run_on_hosts(request: _Asked, outputs: Sequence[Sequence[Path]], rows: Sequence[Row]) -> str:
+    """Run the programs on the hosts until all have ended, and note in the rows what became of each.
+
+    Returns why it could not continue.
+    """
+    workload = request.workload(())
+    jobs = [replace(job, outputs=(out, err)) for job, (out, err) in zip(workload.jobs, outputs, strict=True)]
+    names = ", ".join(node.host for node in request.nodes)
+    begun = f"{len(jobs)} jobs {request.how} on {names}; Ctrl-C ends, Ctrl-Z does nothing"
+
+    def tell(text: str) -> None:
+        if text.startswith("starting "):  # all hosts take part
+            _tell(begun)
+        elif about := re.fullmatch(r"job (\d+) (has .*)", text):
+            _tell(f"{rows[int(about[1])]['name']} {about[2]}")
+        else:
+            _tell(text)
+
+    with _never_suspended():
+        result = run_workload(replace(workload, jobs=tuple(jobs)), tell)
+    _note_times(result, rows)
+    for job, row in zip(result.jobs, rows, strict=True):
+        if job.status is not None:
+            row["status"] = job.status if job.status >= 0 else 128 - job.status
+    return result.broken
+
+
+@contextmanager
+def _never_suspended() -> Iterator[None]:
+    """A context in which Ctrl-Z does nothing, since it would terminate a run on several hosts."""
+    former = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, former)
 
 
 def _row(name: str, pid: int | None = None, command: Sequence[str] | None = None) -> Row:
@@ -239,13 +333,19 @@ def _take_turns(workload: Workload, rows: Sequence[Row]) -> str:
     """Let jobs take turns until all have ended, and note their times; returns why it could not continue."""
     while True:
         result = run_workload(workload, _tell, NoLauncher("", ""))
-        for job, row in zip(result.jobs, rows, strict=True):
-            if job.start_ns is not None and job.finish_ns is not None:
-                row["seconds"] = (job.finish_ns - job.start_ns) / 1e9
-        for rank in result.ranks:
-            rows[rank.job]["cpu_s"] = None if rank.running_ns is None else rank.running_ns / 1e9
+        _note_times(result, rows)
         if not result.failure.startswith("suspended"):  # from the terminal, and now continued
             return result.failure
+
+
+def _note_times(result: Result, rows: Sequence[Row]) -> None:
+    for job, row in zip(result.jobs, rows, strict=True):
+        if job.start_ns is not None and job.finish_ns is not None:
+            row["seconds"] = (job.finish_ns - job.start_ns) / 1e9
+        used_ns = [rank.running_ns for rank in result.ranks if rank.job == job.number]
+        known_ns = [one for one in used_ns if one is not None]
+        if known_ns and len(known_ns) == len(used_ns):
+            row["cpu_s"] = sum(known_ns) / 1e9
 
 
 def _tell(text: str) -> None:
@@ -255,6 +355,7 @@ def _tell(text: str) -> None:
 
 
 def _line(row: Row) -> str:
-    how = "has ended" if row["status"] is None else launch.describe(row["status"])
+    unknown = "has ended" if row["pid"] is not None else "has not run"
+    how = unknown if row["status"] is None else launch.describe(row["status"])
     times = ((" after", row["seconds"], "s"), (" with", row["cpu_s"], "s of CPU time"))
     return f"{row['name']} {how}" + "".join(f"{a} {s:.1f} {b}" for a, s, b in times if s is not None)

@@ -42,7 +42,9 @@ PAPERS: Mapping[str, str] = {
     "zhou97": "Zhou, Brent, Qu 1997, An Efficient Scheduling Algorithm for Multiprogramming",
 }
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"
+HOLDS = "holds"
+FAILS = "does not hold"
+OPEN = "not significant"
 CONTRADICTED = "contradicts the paper itself"
 """The sentence does not hold here, and the paper's own result elsewhere, which does, excludes it."""
 ARITHMETIC = "arithmetic"
@@ -97,8 +99,12 @@ class Claim:
     def __post_init__(self) -> None:
         one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN, CONTRADICTED, ARITHMETIC))
         if len(self.places) != (2 if self.verdict == CONTRADICTED else 0):
-            rule = f"a claim that {self.verdict} has {2 if self.verdict == CONTRADICTED else 0}"
-            raise InputError("places", self.places, rule, "name both places of the paper")
+            raise InputError(
+                "places",
+                self.places,
+                f"a claim that {self.verdict} has {2 if self.verdict == CONTRADICTED else 0}",
+                "name both places of the paper",
+            )
 
 
 Finding = tuple[str, str | bool] | tuple[str, str, tuple[str, ...]]

@@ -157,7 +157,8 @@ def _draw_ratios(results: Results) -> papers.Picture:
     axes.plot(load, 1 / load, "--", label="AP1, equation (4)", color=SHADES[2])
     for policy, mark, color in (("AEP", "o", SHADES[0]), ("AP1", "s", SHADES[2])):
         some = results.where(figure="1", policy=policy)
-        places, values = some.column("actual_load"), some.column("found")
+        places = some.column("actual_load")
+        values = some.column("found")
         axes.plot(places, values, mark, color=color, label=f"{policy}, simulated")
     axes.legend()
     return picture
@@ -315,7 +316,8 @@ def _waiting(results: Results, policy: str) -> tuple[list[SimpleNamespace], str]
 def _waiting_times(results: Results) -> Iterator[Finding]:
     (aep, of_aep), (ap1, of_ap1) = _waiting(results, "AEP"), _waiting(results, "AP1")
     yield of_aep, all(a.found <= b.found + 1e-9 for a, b in zip(aep, ap1, strict=True))
-    low, high = aep[-1].found, ap1[-1].found
+    low = aep[-1].found
+    high = ap1[-1].found
     yield f"W/T {high:.2f} and {low:.2f}", high > 0.5 and low < high / 2
     ratios = [one.found / one.predicted for one in (*aep, *ap1) if one.actual_load >= 0.5]
     yield f"AEP {of_aep}; AP1 {of_ap1}", all(0.5 <= one <= 2 for one in ratios)

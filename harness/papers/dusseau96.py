@@ -53,7 +53,8 @@ the machines of the table; columns: fine, medium, coarse, each with both imbalan
 PROCESSORS = 32
 JOBS = 3
 GANG_QUANTUM_MS = 500.0
-DEDICATED_S, QUICK_S = 10.0, 2.0
+DEDICATED_S = 10.0
+QUICK_S = 2.0
 COARSE_US = 20_000.0
 """From here on a job has few phases and results scatter: more repeats, and jobs are never shortened."""
 
@@ -145,14 +146,16 @@ def _programs(cell: Cell, dedicated_s: float) -> list[Program]:
 
 def _spun(outcomes: Iterable[Outcome], kind: str) -> float:
     waits = [getattr(job, kind) for outcome in outcomes for job in outcome.jobs]
-    spun, every = sum(w.spun for w in waits), sum(w.spun + w.blocked for w in waits)
+    spun = sum(w.spun for w in waits)
+    every = sum(w.spun + w.blocked for w in waits)
     return spun / every if every else 1.0
 
 
 def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
     for figure in figures:
         for cell in PAPER.figures[figure].cells:
-            values, relative = results[cell], slowdown(results, cell)
+            values = results[cell]
+            relative = slowdown(results, cell)
             yield {
                 "figure": figure,
                 **vars(cell),
@@ -412,9 +415,11 @@ def _superior_from_5_ms(results: Results) -> Finding:
     """Figure 4 has the same machine with one of these programs."""
     coarse = _of("3", granularity_us=WIDE_US[:3], imbalance=IMBALANCES[3:])
     worst = _worst(results, coarse)
-    words, holds = _said(results, worst), below(slowdown(results, worst), 1.0)
+    words = _said(results, worst)
+    holds = below(slowdown(results, worst), 1.0)
     (cell,) = (cell for cell in coarse if cell.has(pattern="NEWS", granularity_us=5000.0, imbalance=1.5))
-    theirs, ours = PUBLISHED[cell], _value(results, cell)
+    theirs = PUBLISHED[cell]
+    ours = _value(results, cell)
     if holds != papers.FAILS or theirs < 1 or abs(ours / theirs - 1) > ABOUT:
         return words, holds
     other = f"Figure 4 has {theirs:.2f} for NEWS, g = 5 ms, v = 1.5 g"
@@ -437,7 +442,8 @@ def _slower(results: Results) -> Iterator[Finding]:
 @PAPER.claim("4", "published cells (BARRIER, NEWS) are met within a mean factor of 1.12, 1.35 at worst")
 def _published(results: Results) -> Finding:
     errors = [abs(math.log(_value(results, cell) / theirs)) for cell, theirs in PUBLISHED.items()]
-    mean, most = sum(errors) / len(errors), max(errors)
+    mean = sum(errors) / len(errors)
+    most = max(errors)
     words = f"geometric mean {math.exp(mean):.3f}, worst {math.exp(most):.3f}"
     return words, mean <= math.log(1.12) and most <= math.log(1.35)
 
@@ -560,7 +566,8 @@ _all_below(
 def _worse_than_oracle(results: Results) -> Finding:
     fine = _of("9", **FINE)
     pairs = [(_value(results, cell), _value(results, cell.but(waiting="oracle"))) for cell in fine]
-    worse, better = sum(a > b * 1.05 for a, b in pairs), sum(b > a * 1.05 for a, b in pairs)
+    worse = sum(a > b * 1.05 for a, b in pairs)
+    better = sum(b > a * 1.05 for a, b in pairs)
     return f"more than 5 % worse in {worse} of {len(pairs)}, more than 5 % better in {better}", worse >= 3
 
 

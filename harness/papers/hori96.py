@@ -182,7 +182,8 @@ SMALL = 0.05  # a degradation of utilisation up to this is small
 COMPARED_LOAD = 0.9  # the actual load at which systems of different sizes are compared
 MOST = 2 / 3  # a claim about "most" cases needs more than this share of them
 
-LOW_LOADS, HIGH_LOADS = (0.2, 0.4), (0.9, 0.95, 0.97, 0.99)
+LOW_LOADS = (0.2, 0.4)
+HIGH_LOADS = (0.9, 0.95, 0.97, 0.99)
 SIGNIFICANT_LOADS = (0.8, 0.9, 0.95, 0.97, 0.99)
 
 
@@ -229,7 +230,8 @@ def _independent(results: Results) -> Finding:
     It must be less than what uniform sizes of tasks change in the same graphs: that is "somewhat" to the
     paper, and therefore more than "almost" nothing.
     """
-    changes, means = {}, {}
+    changes = {}
+    means = {}
     for name in DISTRIBUTIONS:
         curves = {size: _of(results, "dqt", name, processors=size) for size in SIZES}
         reaching = {
@@ -310,7 +312,8 @@ def _close(results: Results, distribution: str) -> Finding:
     "Fair-DQT loses only little utilisation against DQT",
 )
 def _against_dqt(results: Results) -> Iterator[Finding]:
-    gap, others = _gap(results, "scan-up", "inverse"), _gap(results, "scan-up", "proportional", "uniform")
+    gap = _gap(results, "scan-up", "inverse")
+    others = _gap(results, "scan-up", "proportional", "uniform")
     yield f"up to {gap:.3f} below DQT, {others:.3f} with others", gap > others
     pairs = _pairs(results, "scan-up", distribution=("proportional", "uniform"))
     ratios = [scan.retr / dqt.retr for _, scan, dqt in pairs]

@@ -54,8 +54,12 @@ class KeptCells:
         except (FileNotFoundError, ValueError, RecursionError):
             return
         if about != self._about:
-            rule = f"{self.path} has simulations with other options, or of another version"
-            raise InputError("--resume", True, rule, "leave --resume out to begin again")
+            raise InputError(
+                "--resume",
+                True,
+                f"{self.path} has simulations with other options, or of another version",
+                "leave --resume out to begin again",
+            )
         for line in lines:
             with suppress(ValueError, TypeError, RecursionError):  # a kill has cut it off
                 cell, outcome, checksum = json.loads(line)

@@ -172,7 +172,9 @@ def _packed(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
     count = 150 if quick else 600
     name, options = PACKINGS[cell.packing]
     policy = policies.create(name, {"quantum_ms": 100.0, **options})
-    shares, spreads, lowest = [], [], 1.0
+    shares = []
+    spreads = []
+    lowest = 1.0
     for repeat in range(3):
         key = (DISTRIBUTIONS.index(cell.distribution), cell.population, repeat)
         random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
@@ -238,7 +240,8 @@ def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
     """The sum of response times of 200 sets of ``jobs`` jobs that arrive together, over equal shares'."""
     random = np.random.default_rng(seed)
     sets_s = _work_s(VARIANCES[variance], 200 * jobs, random).reshape(200, jobs)
-    once, none = np.zeros(jobs, dtype=np.int64), np.zeros(jobs)
+    once = np.zeros(jobs, dtype=np.int64)
+    none = np.zeros(jobs)
     sums = {}
     for rule in (EQUAL, "square root of work", "equal time"):
         name, options, _ = RULES[rule]
@@ -356,7 +359,9 @@ PAPER = Paper(
 
 TOGETHER = 8  # jobs that share the machine in the claim about the square root of work
 
-AVERAGE, RANGE, VARIANCE = "average parallelism", "range of parallelism", "variance of parallelism"
+AVERAGE = "average parallelism"
+RANGE = "range of parallelism"
+VARIANCE = "variance of parallelism"
 ROOT = "square root of work"
 
 
@@ -393,7 +398,8 @@ def _shorter(results: Results, ours: str, theirs: str, loads: Sequence[float] = 
     return f"ratio of response times {_words(ratios)}", verdict(not worse, worse or better)
 
 
-LOW, HIGH = LOADS[:1], LOADS[-1:]
+LOW = LOADS[:1]
+HIGH = LOADS[-1:]
 for text, *compared in (
     (
         "when the load is low, jobs should receive their maximum parallelism, not the average",
@@ -496,7 +502,8 @@ def _mean(results: Results, packing: str) -> float:
     "3", "under the matrix algorithm about 80 % of the processors run coscheduled processes on average"
 )
 def _full(results: Results) -> Finding:
-    busy, matrix = _busy(results, "matrix"), _mean(results, "matrix")
+    busy = _busy(results, "matrix")
+    matrix = _mean(results, "matrix")
     halves = [one.half or 0.0 for one in results.where(packing="matrix").column("busy")]
     half = float(np.linalg.norm(halves)) / len(halves)
     words = f"{matrix:.1%} +- {half:.1%} on average, {min(busy):.0%} to {max(busy):.0%} by workload"

@@ -191,7 +191,8 @@ PAPER = Paper(
 def _turnarounds_s(results: Results, service: int) -> tuple[np.ndarray, np.ndarray]:
     """Turnarounds of the jobs of which formula (3) says them, simulated and by the formula."""
     values = results[Cell(service=service)]
-    response_s, formula_s = np.array(values.response_s, float), np.array(values.formula_s, float)
+    response_s = np.array(values.response_s, float)
+    formula_s = np.array(values.formula_s, float)
     mask = ~np.isnan(formula_s)
     return response_s[mask], formula_s[mask]
 
@@ -269,7 +270,8 @@ def _first_service_s(insert: bool) -> float:
     "inserting new arrivals alleviates this",
 )
 def _new_job(results: Results) -> Iterator[Finding]:
-    wait_s, inserted_s = _first_service_s(insert=False), _first_service_s(insert=True)
+    wait_s = _first_service_s(insert=False)
+    inserted_s = _first_service_s(insert=True)
     yield f"{wait_s:.0f} s", wait_s > 120
     yield f"{inserted_s:.0f} s: at most a slot of 25 s", inserted_s <= 25
 
@@ -286,7 +288,9 @@ def _below(results: Results, value: str, lower: str, upper: str, present: int = 
     return words, verdict(more.mean > 0, more.apart(0))
 
 
-ROBIN, MULTI, INSERT = "round robin", "multilevel, N = 4", "multilevel, N = 4, inserting"
+ROBIN = "round robin"
+MULTI = "multilevel, N = 4"
+INSERT = "multilevel, N = 4, inserting"
 
 
 @PAPER.claim(

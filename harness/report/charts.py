@@ -122,7 +122,9 @@ def _stacks(
     """Bars of shares for each row, with these labels."""
     if not rows:
         return None
-    groups, names, layers = blocks(rows), schedulers(rows), list(layers)
+    groups = blocks(rows)
+    names = schedulers(rows)
+    layers = list(layers)
     marks = [Patch(**fill(name), label=label) for name, label in labels.items()]
     drawing = panels(width, [title for title, _ in groups], lines=names, line=line, marks=marks)
     for axes, (_, block) in zip(drawing.axes, groups, strict=True):
@@ -191,7 +193,8 @@ def _field(rows: Sequence[Row], side: str, across: Sequence[float], up: Sequence
 
 
 def _cells(axes: Axes, field: Any, top: float) -> None:
-    places, colours = [], []
+    places = []
+    colours = []
     for (i, k), value in np.ndenumerate(field):
         if np.isnan(value):
             axes.text(k, i, "-", ha="center", va="center", color=LIGHT["muted"])
@@ -232,8 +235,11 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
 
 def _beside_legend(width: int, lines: int, height: int, below: float) -> tuple[Figure, Axes, dict[str, Any]]:
     """A figure and its axes with room for a legend of this many lines, and its place: right, or below."""
-    side, beside, legend = min(width, 420), 280 if width >= WIDE else 0, 24 + 21 * lines
-    across, up = side + beside, max(height, legend) if beside else height + legend
+    side = min(width, 420)
+    beside = 280 if width >= WIDE else 0
+    legend = 24 + 21 * lines
+    across = side + beside
+    up = max(height, legend) if beside else height + legend
     figure = Figure(figsize=(across / 72, up / 72), dpi=72)
     axes = figure.add_axes((56 / across, (up - height + 50) / up, (side - 70) / across, (height - 66) / up))
     anchor = (1.02, 1.0) if beside else (0.0, below)
@@ -306,7 +312,8 @@ def slowdown_axis(set_scale: Callable[[str], None], axis: Any, values: Sequence[
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min([*values, 1.0]), max([*values, 1.0])
+    low = min([*values, 1.0])
+    high = max([*values, 1.0])
     room = (high / low) ** 0.06 * 1.03
     return low / room, high * room
 
@@ -315,7 +322,8 @@ def _values(row: Row) -> list[float]:
     """Medians and the ends of their intervals, these at most FAR times away."""
     values = []
     for side in row.sides.values():
-        median, ends = side.workload_slowdown.median, side.workload_slowdown.ends
+        median = side.workload_slowdown.median
+        ends = side.workload_slowdown.ends
         if median is not None:
             values += [median, *(min(max(end, median / FAR), median * FAR) for end in ends or ())]
     return values

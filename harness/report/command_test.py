@@ -31,9 +31,9 @@ def as_test(path: Path, command: Sequence[str], tell: Callable[[str], None]) -> 
     with refused("--junit", path, "cannot be written", "name another file"):
         file.begin()
 
-    def end(*failures: Failure) -> None:
+    def end(*failures: Failure, notes: str = "") -> None:
         try:
-            file.end(*failures)
+            file.end(*failures, notes=notes)
         except OSError as error:
             tell(f"--junit = {str(path)!r}: cannot be written: {error.strerror}")
 
@@ -41,8 +41,10 @@ def as_test(path: Path, command: Sequence[str], tell: Callable[[str], None]) -> 
         said = f"the command has ended with status {status}"
         if fault is not None and status:
             end(Failure(fault.verdict, f"{fault.text}\n{said}"))
+        elif status:
+            end(Failure(said, error=True))
         else:
-            end(*([Failure(said, error=True)] if status else []))
+            end(notes=fault.text if fault is not None else "")
 
     try:
         yield ended
@@ -71,9 +73,9 @@ class _CommandFile:
         elif self.path.is_dir() or not os.access(self.path, os.W_OK):
             self.path.open("ab").close()  # which says why
 
-    def end(self, *failures: Failure) -> None:
+    def end(self, *failures: Failure, notes: str = "") -> None:
         self.ended = True
-        self._write(*failures)
+        self._write(*failures, notes=notes)
 
     def _is_stream(self) -> bool:
         if not self.path.exists():
@@ -85,8 +87,9 @@ class _CommandFile:
         here = self.path.stat()
         return not self.path.is_file() or any(os.path.samestat(here, one) for one in streams)
 
-    def _write(self, *failures: Failure) -> None:
-        text = as_xml(SUITE, [Case(self.command, time.monotonic() - self.begin_s, failures)]).encode()
+    def _write(self, *failures: Failure, notes: str = "") -> None:
+        case = Case(self.command, time.monotonic() - self.begin_s, failures, notes)
+        text = as_xml(SUITE, [case]).encode()
         if self._is_stream():
             with self.path.open("ab") as stream:
                 stream.write(text)

@@ -167,7 +167,9 @@ def _kept(document: Document) -> str:
 
 
 def _phases(document: Document) -> str:
-    spread, counts, between = document["computing_us"], document["per_phase"], document["between_ranks"]
+    spread = document["computing_us"]
+    counts = document["per_phase"]
+    between = document["between_ranks"]
     return (
         f"{document['phases']} phases a rank: {spread['median']:.4g} us of computing (median), "
         f"5 to 95 %: {spread['p5']:.4g} to {spread['p95']:.4g}; the busiest rank computes "

@@ -78,12 +78,14 @@ def panels(
     """
     names = () if isinstance(lines, int) else lines
     if not isinstance(lines, int):
-        lines, labels = len(names), _label_room(names, width)
+        lines = len(names)
+        labels = _label_room(names, width)
     columns = 1 if width < WIDE else _columns(len(titles), max_columns)
     beside = 0 if width < WIDE else labels
     top = _legend_height(marks, width - beside)
     rows = -(-len(titles) // columns)
-    axis, gap = 34, 40
+    axis = 34
+    gap = 40
     span = (width - labels - 22 - gap * (columns - 1)) / columns
     room = span if columns > 1 else width - 8
     wrapped = [wrap(title, room, max_lines=4) for title in titles]
@@ -154,7 +156,8 @@ def wrap(text: str, room: float, max_lines: int) -> list[str]:
 def _label_room(names: Sequence[str], width: int) -> int:
     """The room that these names take at the left of a figure, in pixels: at most half of it."""
     whole = BESIDE_LABELS + round(LETTER * max(map(len, names), default=0))
-    room, most = min(whole, LABELS), width // 2
+    room = min(whole, LABELS)
+    most = width // 2
     while room < most and any(" ..." in " ".join(_name(name, room)[0]) for name in names):
         room += round(LETTER)
     return min(room, most)

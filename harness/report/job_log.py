@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.analyse.columns import Column, duration, four_digits, percent
 from harness.analyse.job_log import DAY_HOURS, JobLog, Part, Spread, pooled
+from harness.report import recorded_waits
 from harness.report.cells import Line, Table, listed, table
 from harness.report.cells import Part as ReportPart
 
@@ -54,6 +55,8 @@ def render(log: JobLog, name: str) -> Iterator[ReportPart]:
     yield f"Most work arrives in hours {day.from_hour:,} to {last:,}: {day.jobs:,} jobs, load {day.load:.3f}."
     for sentence in log.lacks:
         yield f"Lacks: {sentence}."
+    if log.recorded_waits:
+        yield from recorded_waits.render(log.recorded_waits)
 
 
 def _largest(users: Sequence[Part]) -> list[Part]:

@@ -22,11 +22,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Case:
-    """A test; ``time_s`` is None if it is not known."""
+    """A test; ``time_s`` is None if it is not known. ``notes`` are no failure: what it has printed, say."""
 
     name: str
     time_s: float | None = None
     failures: Sequence[Failure] = ()
+    notes: str = ""
 
 
 def as_xml(suite: str, cases: Sequence[Case]) -> str:
@@ -45,6 +46,8 @@ def as_xml(suite: str, cases: Sequence[Case]) -> str:
             kind = "error" if one.error else "failure"
             child = ElementTree.SubElement(element, kind, _valid({"message": one.message}))
             child.text = NOT_IN_XML.sub("?", one.text) or None
+        if case.notes:
+            ElementTree.SubElement(element, "system-err").text = NOT_IN_XML.sub("?", case.notes)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 

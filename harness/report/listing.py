@@ -108,7 +108,8 @@ def _aa_check(check: Mapping[str, Any] | None, failures: Sequence[str]) -> Itera
     if check is None:
         yield "A/A check: too few pairs of runs succeeded."
         return
-    share, repeats = check["false_positives"], check["repeats"]
+    share = check["false_positives"]
+    repeats = check["repeats"]
     yield (
         f"A/A check, {check['pairs']} pairs of equal runs: {check['different']} of {check['comparisons']} "
         f"comparisons of {repeats} repeats call the same scheduler different (false positives: {share:.1%})."

@@ -1,20 +1,30 @@
 """The report of an experiment: its sections are those that its rows and runs have something for."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from markupsafe import Markup
 
-from harness.analyse.columns import SIDES, SIMULATED, Column, at, four_digits, minute, needed, percent
-from harness.analyse.job_tables import Timed, against_first, by_size
+from harness.analyse import job_classes
+from harness.analyse.columns import (
+    SIDES,
+    SIMULATED,
+    Column,
+    at,
+    duration,
+    four_digits,
+    minute,
+    needed,
+    percent,
+)
+from harness.analyse.job_tables import Timed, against_first
 from harness.analyse.result_warnings import conclusive
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
-    OF_JOBS,
     RANKS,
     RESPONSES,
     SLOWDOWN,
@@ -24,14 +34,17 @@ from harness.analyse.rows import (
     columns,
     different_jobs,
     of_known_side,
+    of_means,
     place_name,
     places,
 )
 from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import TOLERANCE, WITHIN
-from harness.report import charts, schedules, traces
+from harness.predict.recorded_waits import WaitComparison
+from harness.report import charts, recorded_waits, schedules, traces
 from harness.report.grid import schedulers
 from harness.report.rendering import Page, Picture, Table, pictures
+from harness.spec.job_source import ScaledWindow
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord, Schedule
 from workloads.constants import CONSTANTS
 from workloads.work import OF_USERS
@@ -55,12 +68,18 @@ class Content:
         """Those of jobs without processes; none of an experiment whose jobs have processes."""
         return [row.schedule for row in self.results.rows if row.schedule]
 
+    @property
+    def recorded_waits(self) -> list[WaitComparison]:
+        """The recorded waits of logs and simulated ones, where the scheduler of the site is known."""
+        return list(map(WaitComparison.of, self.results.recorded_waits))
+
     def pictures(self) -> list[Picture]:
         """All pictures, also those that there are no data for."""
         return self._of_schedules() if self.schedules else self._of_runs()
 
     def _of_schedules(self) -> list[Picture]:
-        of_log, timed_rows = "log" in self.schedules[0].source, self.timed_rows
+        of_log = bool({"log", "window"} & self.schedules[0].source.keys())
+        timed_rows = self.timed_rows
         no_jobs = NO_TIMES if any(not one.saturated for one in self.schedules) else SATURATED
         no_jobs = no_jobs if of_log else NO_TRACE
         drawn = {
@@ -121,6 +140,7 @@ def page_of(content: Content) -> Page:
         warnings=[
             *filter(None, [results.notice]),
             *results.warnings,
+            *(text for compared in content.recorded_waits for text in compared.differences),
             *(f"{place_name(row)} is saturated: {row.saturated}" for row in late),
         ],
         failures=results.failures,
@@ -135,7 +155,12 @@ def _about(content: Content) -> str:
     results = content.results
     if content.schedules:
         many = f"{results.by_job['jobs']} jobs on {results.by_job['processors']} processors"
-        return f"Schedules of {many}, simulated job by job."
+        if not results.logs:
+            return f"Schedules of {many}, simulated job by job."
+        names = {"measured": "measured", "simulated": "simulated", "by_job": "simulated job by job"}
+        sides = {side for row in results.rows for side in row.sides}
+        how = " and ".join(text for side, text in names.items() if side in sides)
+        return f"Schedules of {many}, {how}."
     how = " and ".join(side for side in SIDES if any(side in row.sides for row in results.rows))
     host = results.machine["host"]
     return f"Time-shared MPI jobs on {host}: how much each scheduling policy slows them down, {how}."
@@ -169,14 +194,16 @@ def tables(content: Content) -> Iterator[Table]:
     yield Table("parts", heading, "Breakdown", shown, _of_sides(rows, "breakdown"))
     compared, before = against_first(timed_rows), timed_rows[0].name if timed_rows else ""
     yield Table("against", f"Each policy against {before}", "Policy against policy", AGAINST, compared, RATIO)
-    classes = [(row.name, one) for row in timed_rows for one in by_size(row)]
-    yield Table("by-size", "By the size of the jobs", "By size", BY_SIZE, classes)
+    classes = [(row.name, job_classes.classes(row)) for row in timed_rows]
+    for kind, (heading, label) in BY_CLASS.items():
+        lines = [(name, one) for name, found in classes for one in job_classes.largest(found[kind], SHOWN)]
+        yield Table(f"by-{kind}", heading, label, OF_CLASS, lines)
 
 
 def _means(rows: Sequence[Row]) -> Table:
     replicated = any(row.schedule and row.schedule.replications > 1 for row in rows)
     intervals = ", with the half-widths of 95 % intervals over replications" if replicated else ""
-    columns = [*places(rows), *needed(OF_JOBS, rows)]
+    columns = [*places(rows), *of_means(rows)]
     return Table("table", "All figures", "Means", columns, rows, f"Means over the jobs{intervals}.")
 
 
@@ -224,10 +251,20 @@ AGAINST = [
     Column("slowdowns.interval", page="95 % interval", shown=lambda ends: "{:.3f} to {:.3f}".format(*ends)),
     Column("slowdowns.verdict", page="verdict", words=True),
 ]
-BY_SIZE = [
+BY_CLASS = {
+    "sizes": ("By the size of the jobs", "By processors"),
+    "lengths": ("By the length of the jobs", "By run time"),
+    "interactive": ("Interactive jobs apart", "Interactive jobs"),
+    "users": ("By user", "By user"),
+}
+"""The headings and labels of tables of classes of jobs, by kind."""
+SHOWN = 10  # so many classes have a line; all others have one
+OF_CLASS = [
     Column("0", page="scheduler", words=True),
-    Column("1.name", page="processors"),
+    Column("1.name", page="class", words=True),
     Column("1.jobs", page="jobs"),
+    Column("1.work_share", page="work", shown=percent, unit="%"),
+    Column("1.response_s", page="mean response", shown=four_digits, unit="s"),
     Column("1.wait_s", page="mean wait", shown=four_digits, unit="s"),
     Column("1.bounded_slowdown", page="bounded slowdown", shown="{:.3f}".format),
 ]
@@ -319,6 +356,28 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
         yield "Version", f"Lockstep at commit {commit}"
 
 
+def _model(model: Mapping[str, Any]) -> str:
+    """The arrivals and the load of a recorded model."""
+    load = "its own load" if model["load"] is None else f"load {model['load']}"
+    if "arrivals" in model:
+        return f"{model['arrivals']} arrivals, {load}"
+    return f"model {model['kind']} ({', '.join(model['classes'])}), {load}"
+
+
+def _pairs(log: ScaledWindow) -> Iterator[tuple[str, str]]:
+    """What became of a part of a log: as it was, and as it ran."""
+    yield "Processors of the log", str(log.processors[0])
+    yield "Time", f"{duration(log.span_s[0])} in {duration(log.span_s[1])}"
+    yield "Arrivals, run times", f"times {four_digits(log.arrival_factor)}, {four_digits(log.run_factor)}"
+    yield "Load", " before, ".join(map(four_digits, log.load)) + " now"
+    yield "Median run time", " s before, ".join(map(four_digits, log.run_s)) + " s now"
+    shares = (", ".join(f"{size}: {share:.1%}" for size, share in shares.items()) for shares in log.sizes)
+    yield "Work by processors", " before; ".join(shares) + " now"
+    for name, counts in (("Left out", log.skipped), ("Assumed", log.assumed)):
+        if counts:
+            yield name, ", ".join(f"{count} {reason}" for reason, count in counts.items())
+
+
 def _conditions_of_schedules(content: Content) -> Iterator[tuple[str, str]]:
     conditions, source = content.results.by_job, content.schedules[0].source
     yield "Processors", str(conditions["processors"])
@@ -330,10 +389,15 @@ def _conditions_of_schedules(content: Content) -> Iterator[tuple[str, str]]:
         for key, name in (("skipped", "Left out"), ("assumed", "Assumed")):
             if conditions[key]:
                 yield name, ", ".join(f"{count} {reason}" for reason, count in conditions[key].items())
+    for log in content.results.logs:
+        yield "Job log", f"{log.file}: {len(log.numbers)} jobs"
+        yield from _pairs(log)
     if (model := source.get("model")) is not None:
-        arrivals = f"{model['arrivals']} arrivals, load {model['load']}"
-        yield "Random jobs", f"{conditions['jobs']} in each replication, {arrivals}"
+        yield "Random jobs", f"{conditions['jobs']} in each replication, {_model(model)}"
+    for compared in content.recorded_waits:
+        yield "Recorded waits", recorded_waits.sentence(compared)
     yield "Warm-up", f"the first {source['warm_up']} jobs do not count"
-    yield "Bounded slowdown", f"jobs shorter than {source['tau_s']:g} s count as {source['tau_s']:g} s"
+    tau = "10 s of the log" if content.results.logs else f"{source['tau_s']:g} s"
+    yield "Bounded slowdown", f"jobs shorter than {tau} count as {tau}"
     yield "Seed", str(conditions["seed"])
     yield "Simulated", f"{minute(content.records[0].recorded_at)} UTC"

@@ -33,7 +33,8 @@ class Pairs:
         """A line for each program alongside each other one, with the workload slowdown of the two."""
         for one, other in permutations(range(len(self.names)), 2):
             pair = self.found[min(one, other), max(one, other)]
-            sentence, row = advice(pair.rows), pair.rows[0]
+            sentence = advice(pair.rows)
+            row = pair.rows[0]
             yield {
                 "program": self.names[one],
                 "beside": self.names[other],

@@ -19,6 +19,9 @@ MEASURED, SIMULATED = 1, 2  # process ids of the two sides in the trace
 SLOTS, RANKS = 900, 1000
 """Thread ids: a processor has its own number, the table of slots SLOTS, ranks follow RANKS."""
 
+MESSAGES = ("arrival", "completion", "request", "response")
+"""Names of messages by their kinds."""
+
 STATES = {
     timelines.COMMUNICATING: "read: spin",
     timelines.SYNCHRONIZING: "barrier: spin",
@@ -50,12 +53,14 @@ def document(sides: Iterable[Side]) -> dict[str, Any]:
 
 def windowed(events: Iterable[Event], begin_us: float, end_us: float) -> list[Event]:
     """The part of the events between two times; slices are cut, and messages have both ends or none."""
-    kept, ends = [], Counter[tuple[int, str]]()
+    kept = []
+    ends = Counter[tuple[int, str]]()
     for event in events:
         if event["ph"] == "M":
             kept.append(event)
         elif event["ph"] == "X":
-            first, last = max(event["ts"], begin_us), min(event["ts"] + event["dur"], end_us)
+            first = max(event["ts"], begin_us)
+            last = min(event["ts"] + event["dur"], end_us)
             if first < last:
                 kept.append(event | {"ts": first, "dur": last - first})
         elif begin_us <= event["ts"] < end_us:
@@ -80,7 +85,8 @@ def _events(side: Side) -> Iterator[Event]:
     for (job, rank), thread in threads.items():
         yield from _named(side.pid, thread, f"job {job}, rank {rank}")
     for span in side.spans:
-        thread, name = threads[span.job, span.rank], STATES.get(span.state, span.state)
+        thread = threads[span.job, span.rank]
+        name = STATES.get(span.state, span.state)
         times = span.begin_ns - start_ns, span.end_ns - span.begin_ns
         yield _slice(side.pid, thread, name, "rank", *times, processor=span.processor)
     yield from _slots(side, start_ns)
@@ -95,22 +101,23 @@ def _slots(side: Side, start_ns: int) -> Iterator[Event]:
     ends = [*begins[1:], max(span.end_ns for span in side.spans)]
     for switch, begin, end in zip(side.switches, begins, ends, strict=True):
         if end > begin >= start_ns:
-            times, name = (begin - start_ns, end - begin), f"slot {switch.slot}"
-            late_us, skew_us = switch.switch_delay_ns / 1e3, switch.skew_ns / 1e3
+            times = (begin - start_ns, end - begin)
+            name = f"slot {switch.slot}"
+            late_us = switch.switch_delay_ns / 1e3
+            skew_us = switch.skew_ns / 1e3
             yield _slice(side.pid, SLOTS, name, "slot", *times, switch_delay_us=late_us, skew_us=skew_us)
 
 
 def _flows(side: Side, threads: Mapping[tuple[int, int], int], start_ns: int) -> Iterator[Event]:
     """A flow for each message both of whose ends are known."""
     sent = {(job, m.sender, m.receiver, m.count): m for job, m in side.messages if m.sent}
-    kinds = ("arrival", "completion", "request", "response")
     for job, message in side.messages:
         if message.sent or (job, message.sender, message.receiver, message.count) not in sent:
             continue
         before = sent[job, message.sender, message.receiver, message.count]
         common = {
             "cat": "message",
-            "name": kinds[message.kind],
+            "name": MESSAGES[message.kind],
             "pid": side.pid,
             "id": f"{job}.{message.sender}.{message.receiver}.{message.count}",
         }

@@ -65,7 +65,8 @@ class Page:
 def pictures(kind: str, drawn: Mapping[str, Draw], *, commands: bool = False, **values: Any) -> list[Picture]:
     """Pictures with their captions, in which ``values`` have places."""
     source = resources.files("harness.report").joinpath("captions.toml").read_text(encoding="utf-8")
-    captions, page_pictures = tomllib.loads(source)[kind], []
+    captions = tomllib.loads(source)[kind]
+    page_pictures = []
     for name, draw in drawn.items():
         caption = captions[name]
         missing = caption.get("missing", "")

@@ -51,7 +51,8 @@ def _drawn(picture: Picture, names: Sequence[str]) -> Iterator[Part]:
             pieces = [Line(f"{label:{left}}")]
             for cell in _between(row, first, first + len(heads)):
                 style = styles.get(cell.turn or "".join(cell.jobs[:1]), "")
-                wide, text = cell.span * (size + 1) - 1, cell.text or "."
+                wide = cell.span * (size + 1) - 1
+                text = cell.text or "."
                 shown = text if len(text) <= wide else f"{text[: max(0, wide - 3)]}..."[:wide]
                 pieces.append(Line(f" {shown:{wide}}", style))
             yield Fragments(pieces)

@@ -10,7 +10,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from coordinator.topology import Runs
-from harness.analyse.job_tables import Timed, by_size
+from harness.analyse import job_classes
+from harness.analyse.job_tables import Timed
 from harness.analyse.rows import Row, place_name
 from harness.report import grid
 from harness.report.charts import DOTS, slowdown_axis
@@ -33,7 +34,8 @@ BARS = (
 
 def means(rows: Sequence[Row], width: int) -> Figure | None:
     """Three means of each scheduler, with intervals over replications; None if all are saturated."""
-    kept = {place_name(row): row.schedule for row in rows if row.schedule and row.schedule.metrics}
+    known = [row for row in rows if row.schedule and row.schedule.metrics and not row.withheld]
+    kept = {place_name(row): row.schedule for row in known if row.schedule}
     if not kept:
         return None
     drawing = panels(width, [title for _, title in BARS], lines=[*kept], line=25, max_columns=3)
@@ -72,9 +74,10 @@ def sizes(timed_rows: Sequence[Timed], width: int) -> Figure | None:
     """The mean bounded slowdown of jobs by the processors they ask for; None without a job log."""
     if not timed_rows:
         return None
-    classes_of_rows = [by_size(row) for row in timed_rows]
-    least = {one.name: one.min_processes for classes in classes_of_rows for one in classes}
-    names = sorted(least, key=lambda name: least[name])
+    classes_of_rows = [job_classes.of_labels(row, job_classes.sizes(row)) for row in timed_rows]
+    there = {one.name for classes in classes_of_rows for one in classes}
+    number = max(len(job_classes.sizes(row).names) for row in timed_rows)
+    names = [name for name in map(job_classes.size_name, range(number)) if name in there]
     axes, figure = one_panel(width, [row.name for row in timed_rows], markers=DOTS)
     for number, classes in enumerate(classes_of_rows):
         places = [names.index(one.name) for one in classes]

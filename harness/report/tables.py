@@ -5,21 +5,21 @@ import io
 import json
 import shlex
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.analyse.columns import UNKNOWN, Column, needed
+from harness.analyse.columns import UNKNOWN, Column
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
-    OF_JOBS,
     RANKS,
     RESPONSES,
     TIMES,
     Row,
     columns,
     of_known_side,
+    of_means,
     place_name,
     places,
     saturated_name,
@@ -36,18 +36,24 @@ MARKUP = "|<\\`"  # characters that have a meaning in Markdown
 
 def comma_separated(results: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; of simulated jobs means and half-widths."""
-    if schedules := [row.schedule for row in results.rows if row.schedule]:
-        names = dict.fromkeys(name for schedule in schedules for name in schedule.metrics)
-        shown = [
-            *places(results.rows),
-            *(Column(f"schedule.{key}", csv=key) for key in ("replications", "saturated")),
-        ]
-        shown += [Column(f"schedule.metrics.{name}", csv=name) for name in names]
-        shown += [Column(f"schedule.half_width.{name}", csv=f"{name}_half") for name in names]
-        return _lines(shown, results.rows)
+    if results.by_job:
+        return _lines([*places(results.rows), *_means(results.rows)], results.rows)
     commands = any(side.states for row in results.rows for side in row.sides.values())
     more = columns("csv", BREAKDOWN, *([RANKS] if commands else []))
     return _lines([*_columns(results.rows), *of_known_side(more, results.rows)], results.rows)
+
+
+def _means(rows: Sequence[Row]) -> Iterator[Column]:
+    """The means over jobs: of each side if some were measured."""
+    for key in ("replications", "saturated"):
+        yield Column(f"schedule.{key}", csv=key)
+    names = dict.fromkeys(name for row in rows if row.schedule for name in row.schedule.metrics)
+    if any(row.measured for row in rows):
+        for side in dict.fromkeys(side for row in rows for side in row.sides):
+            yield from (Column(f"{side}.schedule.metrics.{name}", csv=f"{side}_{name}") for name in names)
+        return
+    yield from (Column(f"schedule.metrics.{name}", csv=name) for name in names)
+    yield from (Column(f"schedule.half_width.{name}", csv=f"{name}_half") for name in names)
 
 
 def _lines(shown: Sequence[Column], rows: Sequence[Row]) -> str:
@@ -76,7 +82,7 @@ def markdown(results: ResultsDocument) -> str:
 
 def _columns(rows: Sequence[Row]) -> list[Column]:
     if any(row.schedule for row in rows):
-        texts = [replace(one, path=one.text, csv=one.page.strip()) for one in needed(OF_JOBS, rows)]
+        texts = [replace(one, path=one.text, csv=one.page.strip()) for one in of_means(rows)]
         *points, name = places(rows)
         named = replace(name, path=lambda row: saturated_name(row, "{} (saturated: {})"))
         return [*points, named, *texts]

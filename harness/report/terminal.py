@@ -75,10 +75,12 @@ def _table(table: cells.Table, kept: Iterable[int]) -> rich.Table:
 
 class _Fitting:
     def __init__(self, fitting: Fitting, *, wide: bool) -> None:
-        self._fitting, self._wide = fitting, wide
+        self._fitting = fitting
+        self._wide = wide
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole, endless = self._fitting.whole, options.update(max_width=ENDLESS)
+        whole = self._fitting.whole
+        endless = options.update(max_width=ENDLESS)
         rich_table = _table(whole, range(len(whole.headings)))
         if Measurement.get(console, endless, rich_table).maximum <= options.max_width:
             yield from [rich_table, *map(drawn, self._fitting.below)]
@@ -96,14 +98,17 @@ class _WholeTable:
     """
 
     def __init__(self, table: cells.Table, *, wide: bool) -> None:
-        self._table, self._wide = table, wide
+        self._table = table
+        self._wide = wide
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        headings, endless = self._table.headings, options.update(max_width=ENDLESS)
+        headings = self._table.headings
+        endless = options.update(max_width=ENDLESS)
         words = [place for place, one in enumerate(headings) if not one.number or self._table.ruled]
         left = [place for place in range(len(headings)) if place not in words]
         while True:
-            kept, left = sorted([*words, *left]), []
+            kept = sorted([*words, *left])
+            left = []
             while (
                 len(kept) > len(words) + 1 and self._least_width(console, endless, kept) > options.max_width
             ):
@@ -116,8 +121,9 @@ class _WholeTable:
         if left:
             names = [" ".join(headings[place].text.replace("-\n", "").split()) for place in left]
             whole = self._least_width(console, endless, range(len(headings)))
-            hint = f"Too narrow for: {', '.join(names)}. COLUMNS={whole} or --wide shows all."
-            yield Text(hint, style="dim")
+            yield Text(
+                f"Too narrow for: {', '.join(names)}. COLUMNS={whole} or --wide shows all.", style="dim"
+            )
 
     def _least_width(self, console: Console, endless: ConsoleOptions, kept: Sequence[int]) -> int:
         """The width in which columns of words are as narrow as their longest word, and all others whole."""

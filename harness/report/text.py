@@ -6,17 +6,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.analyse import agreement
 from harness.analyse.agreement import Errors
-from harness.analyse.columns import CI95, SIMULATED, UNKNOWN, Column, at, fixed, interval, needed, percent
+from harness.analyse.columns import (
+    CI95,
+    SIMULATED,
+    UNKNOWN,
+    Column,
+    at,
+    duration,
+    fixed,
+    four_digits,
+    interval,
+    needed,
+    percent,
+)
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import (
     BREAKDOWN,
     ERROR,
     INTERVAL,
-    OF_JOBS,
     PREDICTED,
     RANKS,
     RESPONSES,
@@ -27,6 +39,7 @@ from harness.analyse.rows import (
     Row,
     columns,
     different_jobs,
+    of_means,
     places,
     saturated_name,
     setting,
@@ -36,6 +49,7 @@ from harness.analyse.statistics import Estimate, apart
 from harness.measure.trust import PAPER
 from harness.report import cells
 from harness.report.cells import Fitting, Line, Part, Table, listed, table
+from harness.spec.job_source import ScaledWindow
 from harness.spec.naming import policy_name, scheduler_name, waiting_name
 from workloads.program import Program
 from workloads.work import duration_name, processes_name
@@ -58,6 +72,8 @@ LEGEND_STATES = (
     "ready: waiting for a processor; asleep: blocked, or stopped in slots of other jobs."
 )
 LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of spinning jobs."
+LEGEND_LOG = "Means over the jobs. In bounded slowdowns times below 10 s of the log count as 10 s."
+LEGEND_LOG_ERROR = " Error: simulated / measured - 1."
 STRIP, DOTS = 40, " .:*"
 LEGEND_TWO = "Of two repeats, intervals are from the smallest to the largest: a 95 % interval takes three."
 
@@ -184,8 +200,15 @@ def _simulated_block(name: str, rows: Sequence[Row]) -> Iterator[Part]:
 
 def _of_schedules(results: ResultsDocument) -> Iterator[Part]:
     """One row for each scheduler and point of the sweep."""
-    yield from cells.warning_lines(results.warnings)
     jobs, rows = results.by_job, results.rows
+    for compared in results.recorded_waits:
+        from harness.predict.recorded_waits import WaitComparison  # noqa: PLC0415 - only logs need it
+        from harness.report import recorded_waits  # noqa: PLC0415
+
+        yield from recorded_waits.render(WaitComparison.of(compared))
+    if results.notice:
+        yield Line(results.notice, style="bold yellow")
+    yield from cells.warning_lines(results.warnings)
     title = f"{results.experiment}: {jobs['jobs']} jobs on {jobs['processors']} processors"
     if jobs["lost"]:
         title += f", of which {len(jobs['lost'])} are lost"
@@ -193,11 +216,30 @@ def _of_schedules(results: ResultsDocument) -> Iterator[Part]:
     yield Line(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
     if assumed := jobs["assumed"]:
         yield "assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items())
+    for log in results.logs:
+        yield from _window(log)
     points = [setting(key, heading) for key, heading in swept(rows).items()]
     name = Column(lambda row: saturated_name(row, "{}\nsaturated: {}"), "scheduler\n", words=True)
-    listing = listed([*points, name, *needed(OF_JOBS, rows)], rows)
-    listing.headings[len(points)] = replace(listing.headings[len(points)], min_width=24)
+    listing = listed([*points, name, *of_means(rows)], rows)
+    width = 16 if results.logs else 24
+    listing.headings[len(points)] = replace(listing.headings[len(points)], min_width=width)
     yield listing
+    if results.logs:
+        yield Line(LEGEND_LOG + (LEGEND_LOG_ERROR if any(row.measured for row in rows) else ""), "dim")
+    if results.agreement:
+        yield agreement.sentence(results.agreement)
+
+
+def _window(log: ScaledWindow) -> Iterator[Part]:
+    """What became of the part of a log whose jobs have processes."""
+    (theirs, ours), (long_s, short_s) = log.processors, log.span_s
+    yield f"{Path(log.file).name}: {duration(long_s)} of {theirs} processors in {duration(short_s)} on {ours}"
+    factors = f"arrivals x {four_digits(log.arrival_factor)}, run times x {four_digits(log.run_factor)}"
+    load, run_s = map(four_digits, log.load), map(four_digits, log.run_s)
+    yield f"{factors}; load {' -> '.join(load)}; median run time {' -> '.join(run_s)} s"
+    for name, counts in (("left out", log.skipped), ("assumed", log.assumed)):
+        if counts:
+            yield f"{name}: " + ", ".join(f"{count} {reason}" for reason, count in counts.items())
 
 
 def _simulated(*groups: str) -> list[Column]:

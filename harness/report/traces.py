@@ -36,7 +36,8 @@ def waits(runs: Runs, width: int) -> Figure | None:
     if not histograms:
         return None
     used = np.flatnonzero(sum(counts["spun"] + counts["blocked"] for counts in histograms.values()))
-    first, last = int(used[0]), int(used[-1])
+    first = int(used[0])
+    last = int(used[-1])
     marks = [Patch(**fill(colour), label=label) for colour, label in KINDS.values()]
     drawing = panels(width, list(histograms), lines=3, line=28, max_columns=3, labels=8, marks=marks)
     for axes, counts in zip(drawing.axes, histograms.values(), strict=True):
@@ -51,7 +52,8 @@ def waits(runs: Runs, width: int) -> Figure | None:
         axes.set_ylim(0, max(0.05, bottom.max() * 1.1))
         axes.set_yticks([])
         axes.grid(visible=False)
-        low, high = first - 1.1, last + 0.1
+        low = first - 1.1
+        high = last + 0.1
         room = axes.get_position().width * width
         decades(axes.xaxis, 2.0**low, 2.0**high, room, per_ns=0.0)
         axes.set_xlim(low, high)
