@@ -19,7 +19,8 @@ def pytest_configure(config):
         from hypothesis import HealthCheck, settings  # noqa: PLC0415
 
         # No test rests on time, nor on chance: new examples are drawn on request only.
-        slow, same = [HealthCheck.too_slow], not os.environ.get("LOCKSTEP_NEW_EXAMPLES")
+        slow = [HealthCheck.too_slow]
+        same = not os.environ.get("LOCKSTEP_NEW_EXAMPLES")
         settings.register_profile("lockstep", deadline=None, suppress_health_check=slow, derandomize=same)
         settings.load_profile("lockstep")
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
@@ -63,10 +64,21 @@ def uncalibrated(monkeypatch):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave files without slow tests for the end, so that all processes end at about the same time."""
+    """Leave files without slow tests for the end, so that all processes end at about the same time.
+
+    The first file compiles the kernel of processes, and the rooms beside it simulate nothing: no two test
+    processes compile the same.
+    """
     if hasattr(config, "workerinput"):
         slow = {item.path for item in items if item.get_closest_marker("slow")}
-        items.sort(key=lambda item: item.path not in slow)
+        items.sort(key=lambda item: (item.path not in slow, _place(item.path)))
+
+
+def _place(file):
+    """Where a file comes in the order of the files that have slow tests."""
+    if file.name == "test_simulator_reference.py":
+        return 0
+    return 1 if file.parent.name in ("workloads", "host") else 2
 
 
 REAL = {"again", "compiled", "host", "hosts", "newest"}
@@ -83,30 +95,38 @@ OF_USERS |= {"PYTEST_ADDOPTS"}
 """Variables that name places beside the home, or options: this session has read those, others do without."""
 
 
+def pytest_sessionstart(session):
+    """Begin with an empty home, before anything of ours is imported: it finds its places there.
+
+    Test processes, which start later and inherit it, and the commands that tests start share it, so
+    that each kernel and library is compiled once. ``NUMBA_CACHE_DIR`` keeps kernels from one session to
+    the next.
+    """
+    config = session.config
+    if hasattr(config, "workerinput") or config.getoption("with_mpi", False):
+        return
+    home = config._tmp_path_factory.getbasetemp() / "home"
+    home.mkdir(mode=0o700)
+    os.environ |= {"PYTHONUSERBASE": site.getuserbase(), "HOME": str(home)}  # packages there belong to Python
+    for name in OF_USERS & os.environ.keys():
+        del os.environ[name]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _apart(request):
-    """Tests find nothing that stands in the checkout or at home, nor the runs of tests beside them.
+    """Tests find nothing that stands in the checkout, nor the runs of tests beside them.
 
     They begin in an empty directory, and leave none of MPI's files, whose places it does not let us choose.
-    Their home begins empty, too; test processes share it, so that each
-    kernel and library is compiled once. ``NUMBA_CACHE_DIR`` keeps kernels from one session to the next.
     """
     if request.config.getoption("with_mpi", False):
         yield None
         return
     factory = request.getfixturevalue("tmp_path_factory")
-    base = factory.getbasetemp()
-    home = (base.parent if hasattr(request.config, "workerinput") else base) / "home"
-    home.mkdir(mode=0o700, exist_ok=True)
     runtime = factory.mktemp("r")  # a short name, for sockets in it
     empty = factory.mktemp("empty")
     began_s = empty.stat().st_ctime
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONUSERBASE", site.getuserbase())  # packages there belong to Python
-        patch.setenv("HOME", str(home))
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        for name in OF_USERS & os.environ.keys():
-            patch.delenv(name)
         # With it each of some thousand starts of Python would compile all modules.
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.chdir(empty)

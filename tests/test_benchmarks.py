@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 from faults_in_code import Fault
 from places import ROOT
@@ -33,3 +34,17 @@ def test_each_planted_fault_is_seen_by_tests_that_are_compiled_once(tmp_path, mo
             assert failing() == {"tests.test_small::test_it"}
     assert failing() == set()
     assert [*(clone.root / "tests" / "__pycache__").glob("test_small*pytest*")]
+
+
+def test_the_published_rules_backfill_less_than_easy_and_begin_with_long_jobs():
+    """Docs/evidence/lublin-orders.md: 28 processors for 200 s would not delay the second job, but wait."""
+    plain = runpy.run_path(str(ROOT / "tests" / "benchmarks" / "lublin_orders.py"))["Plain"]
+    at_s, sizes, run_s = (np.array(one) for one in ((1, 2, 3, 4), (200, 100, 28, 28), (100, 50, 90, 200)))
+    slowdowns = [1, (101 + 50 - 2) / 50, 1, (101 + 200 - 4) / 200]
+    assert plain(at_s, sizes, run_s)("fcfs") == pytest.approx(sum(slowdowns) / 4)
+    at_s, sizes, run_s = (np.array(one) for one in ((1, 2, 3, 4), (256,) * 4, (100, 10, 200, 1000)))
+    in_order = [1, 109 / 10, (111 + 200 - 3) / 200, (311 + 1000 - 4) / 1000]
+    long_first = [1, 109 / 10, (1111 + 200 - 3) / 200, (111 + 1000 - 4) / 1000]  # of those that still wait
+    for order in ("wfp3", "unicep"):
+        assert plain(at_s, sizes, run_s)(order) == pytest.approx(sum(in_order) / 4)
+        assert plain(at_s, sizes, run_s, start_s=-1)(order) == pytest.approx(sum(long_first) / 4)

@@ -34,7 +34,8 @@ def build(site, tree=ROOT):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    folder, before = tmp_path_factory.mktemp("site"), processor_s()
+    folder = tmp_path_factory.mktemp("site")
+    before = processor_s()
     built = build(folder)
     assert built.returncode == 0, built.stderr
     assert processor_s() - before < BUILD_S
@@ -42,7 +43,7 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    "text, complaint",
     [
         ("[x](nowhere.md)", "'nowhere.md'"),
         ("[x](glossary.md#nowhere)", "#nowhere"),

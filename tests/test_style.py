@@ -32,7 +32,7 @@ def check(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("page", "module"),
+    "page, module",
     [
         ("Nobody knows.\n", ""),
         ("", '"""Nobody knows."""\n'),

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from benchmark import LOCKSTEP, OPENMPI, SUPPORT
 
 from coordinator.host.launchers import launcher_at
-from harness.analyse.missing_rank import NO_CONCLUSION
+from harness.analyse.rank_report import NO_CONCLUSION
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@
 Plants one fault at a time in a clone of the last commit, and runs the tests that a developer would run: first
 the quick tests of the file's room and those that import its module ("quick"), then the slow ones among them
 ("slow"), then all tests ("all"). A test counts if it fails twice with the fault and passes without it.
+Where tests take too long with the fault and without it, as on a busy host, the stage is undecided.
 
 Each stage of a fault becomes a line of RESULTS. A call does the chosen stages that are missing there, each
 only of faults that went through the one before it and survived. So several calls may share the work: one has
@@ -42,6 +43,9 @@ MARKS = {"quick": f"not slow and {DEFAULT_MARKS}", "slow": f"slow and {DEFAULT_M
 STAGES = tuple(MARKS)
 LIMIT_S = {"quick": 240, "slow": 600, "all": 1500}
 """No run of tests takes longer; a fault by which it would is found."""
+
+TIME_LIMIT, NO_REPORT = "time limit", "no report"
+"""In the place of tests that fail: all of them took too long, or one did and ended Python."""
 
 HANG_S = {"quick": 100, "slow": 400, "all": 400}
 """No test of a stage takes longer, compilation of the simulator included."""
@@ -92,15 +96,16 @@ class Clone:
             options += ["-p", "no:cacheprovider", *(word for setting in hang for word in ("-o", setting))]
             command = [self.bin / "python", "-m", "pytest", *options, *tests]
             environment = {**os.environ, "HOME": str(self.home), "PATH": f"{self.bin}:{os.environ['PATH']}"}
+            environment["NUMBA_CACHE_DIR"] = str(self.home)  # else each fault would compile kernels
             # Otherwise pytest would rewrite and compile all modules of tests again for each fault.
             environment.pop("PYTHONDONTWRITEBYTECODE", None)
             ended = _run(command, self.root, environment, LIMIT_S[stage])
             if not ended:
-                return {"time limit"}
+                return {TIME_LIMIT}
             try:
                 cases = ET.parse(report.name).iter("testcase")
             except ET.ParseError:
-                return {"no report"}
+                return {NO_REPORT}
             return {_name(case) for case in cases if {"failure", "error"} & {part.tag for part in case}}
 
 
@@ -139,7 +144,7 @@ def _join(family: dict[int, psutil.Process], pid: int) -> None:
 def examine(clone: Clone, fault: Fault, stage: str, sound: dict[str, set[str]]) -> dict[str, object]:
     """The tests of a stage that find a fault, and how long they took."""
     tests = ["tests"] if stage == "all" else tests_of(clone.root, fault.file)
-    begin = time.monotonic()
+    begin, undecided = time.monotonic(), False
     with clone.planted(fault):
         failing = clone.failing(tests, stage)
         if failing:
@@ -149,8 +154,10 @@ def examine(clone: Clone, fault: Fault, stage: str, sound: dict[str, set[str]]) 
         key = f"{stage} {' '.join(tests)}"
         if key not in sound:
             sound[key] = clone.failing(tests, stage)
+        undecided = bool(failing & sound[key] & {TIME_LIMIT, NO_REPORT})
         failing -= sound[key]
-    return {"stage": stage, "failing": sorted(failing), "seconds": round(time.monotonic() - begin)}
+    seconds = round(time.monotonic() - begin)
+    return {"stage": stage, "failing": sorted(failing), "undecided": undecided, "seconds": seconds}
 
 
 def _files(failing: set[str]) -> list[str]:
@@ -161,11 +168,12 @@ def _files(failing: set[str]) -> list[str]:
 
 
 class Outcome(NamedTuple):
-    """A fault, and for each stage that it went through the tests that found it."""
+    """A fault, for each stage that it went through the tests that found it, and the undecided stages."""
 
     number: int
     fault: Fault
     failing: dict[str, list[str]]
+    undecided: list[str]
 
     @property
     def found(self) -> str | None:
@@ -179,30 +187,42 @@ class Outcome(NamedTuple):
 
 def outcomes(faults: list[Fault], results: Path) -> list[Outcome]:
     """What the lines of results say of each fault."""
-    drawn = [Outcome(number, fault, {}) for number, fault in enumerate(faults)]
+    drawn = [Outcome(number, fault, {}, []) for number, fault in enumerate(faults)]
     for line in results.read_text().splitlines() if results.exists() else []:
         entry = json.loads(line)
-        _, fault, failing = drawn[entry["number"]]
+        _, fault, failing, undecided = drawn[entry["number"]]
         if (entry["file"], entry["line"], entry["kind"]) != (fault.file, fault.line, fault.kind):
             raise SystemExit(f"{results}: of another draw or commit; give another file")
         failing[entry["stage"]] = entry["failing"]
+        undecided += [entry["stage"]] if entry.get("undecided") else []
     return drawn
 
 
 def table(drawn: list[Outcome], verdicts: dict[str, str]) -> None:
     examined = [outcome for outcome in drawn if outcome.failing]
-    headed("room", "faults", "no change", "found by quick tests", "by slow ones", "by all others", "survived")
+    headed(
+        "room",
+        "faults",
+        "no change",
+        "found by quick tests",
+        "by slow ones",
+        "by all others",
+        "undecided",
+        "survived",
+    )
     rooms = sorted({room(outcome.fault.file) for outcome in examined})
     for name in [*rooms, "all"]:
         of_room = [outcome for outcome in examined if name in ("all", room(outcome.fault.file))]
         same = [outcome for outcome in of_room if not outcome.found and str(outcome.number) in verdicts]
         found = [sum(outcome.found == stage for outcome in of_room) for stage in STAGES]
+        undecided = sum(bool(one.undecided) and not one.found and one not in same for one in of_room)
         changing = len(of_room) - len(same)
         shares = [f"{count} ({count / changing:.0%})" if changing else "0" for count in found]
-        tabled(name, len(of_room), len(same), *shares, changing - sum(found))
+        tabled(name, len(of_room), len(same), *shares, undecided, changing - undecided - sum(found))
     print()
-    for number, fault, failing in (outcome for outcome in examined if not outcome.found):
-        reason = verdicts.get(str(number), f"survived {' and '.join(failing)}")
+    for number, fault, failing, undecided in (outcome for outcome in examined if not outcome.found):
+        ends = {stage: "undecided" if stage in undecided else "survived" for stage in failing}
+        reason = verdicts.get(str(number), ", ".join(f"{end} {stage}" for stage, end in ends.items()))
         print(f"- {number}: {fault.file}:{fault.line}, {fault.kind}: {reason}")
 
 
@@ -236,7 +256,7 @@ def main() -> None:
                 place = {"number": number, "file": fault.file, "line": fault.line, "kind": fault.kind}
                 with options.results.open("a") as results:
                     results.write(json.dumps(place | entry) + "\n")
-                end = "found" if entry["failing"] else "survived"
+                end = "found" if entry["failing"] else "undecided" if entry["undecided"] else "survived"
                 print(f"{number}: {fault.file}:{fault.line}, {fault.kind}: {end} {stage}", file=sys.stderr)
     table(outcomes(faults, options.results), verdicts())
 

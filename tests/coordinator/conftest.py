@@ -44,7 +44,8 @@ def host(request, directory):
 @pytest.fixture
 def nodes(directory):
     """The driver's side of one node, whose agent the test may be; ``heard`` is what it has passed on."""
-    workload, heard = Workload((), policies.create("none", {}), (0,)), []
+    workload = Workload((), policies.create("none", {}), (0,))
+    heard = []
     node_set = Nodes(
         workload, None, directory, find_launcher(), lambda *message: heard.append(message), lambda *loss: None
     )

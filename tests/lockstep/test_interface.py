@@ -63,7 +63,7 @@ def test_an_experiment_is_a_dictionary_and_its_rows_are_a_frame_of_plain_columns
 
 
 @pytest.mark.parametrize(
-    ("experiment", "message"),
+    "experiment, message",
     [
         ({**EXPERIMENT, "jobs": []}, "experiment: jobs = []: an experiment needs at least one"),
         ({**EXPERIMENT, "schedulers": [{"policy": "gong"}]}, "did you mean 'gang'?"),

@@ -13,10 +13,10 @@ import lockstep
 
 pytestmark = [pytest.mark.slow, needs_two]
 
-SETTLED = 3
+SETTLED = 2
 """After so many runs everything has been loaded and made once."""
 
-RUNS = int(os.environ.get("LOCKSTEP_RUNS", "3"))
+RUNS = int(os.environ.get("LOCKSTEP_RUNS", "2"))
 """After each of these the process must hold what it held before."""
 
 LEAST_KB = 40
@@ -50,7 +50,8 @@ def state():
 @pytest.mark.usefixtures("uncalibrated")
 def test_many_runs_leave_nothing_in_their_process(way, tmp_path):
     experiment = {"processors": 2, "repeats": 1, **WAYS[way]}
-    states, memory_kb = [], []
+    states = []
+    memory_kb = []
     for _ in range(SETTLED + RUNS):
         results = lockstep.run(experiment, results=tmp_path, simulate=False, no_wait=True)
         assert bool(results.failures) == (way == "failures")

@@ -278,7 +278,7 @@ def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    "words, status, told",
     [
         (["three-jobs", "--partition=none"], 1, "invalid partition"),
         (["three-jobs", "--array=1001"], 2, "must be at most 1000, as the cluster's MaxArraySize is 1001"),

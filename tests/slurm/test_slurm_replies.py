@@ -141,7 +141,7 @@ def test_a_tool_cannot_ask_back(site):
     assert partition.most_tasks() == 6
 
 
-@pytest.mark.parametrize(("size", "status"), [("1001", 0), ("4", 0), ("3", 2), ("0", 2), ("N/A", 0)])
+@pytest.mark.parametrize("size, status", [("1001", 0), ("4", 0), ("3", 2), ("0", 2), ("N/A", 0)])
 def test_an_array_that_the_cluster_refuses_is_not_submitted(site, capsys, size, status):
     asked = site(sbatch="echo 12", scontrol=f"echo 'MaxArraySize            = {size}'")
     assert submit("--array=3", "--sbatch=-M slaking") == status
@@ -152,7 +152,7 @@ def test_an_array_that_the_cluster_refuses_is_not_submitted(site, capsys, size, 
 
 
 @pytest.mark.parametrize(
-    ("options", "accepted"),
+    "options, accepted",
     [
         (("--time=1",), False),
         (("--time=0:30",), False),

@@ -107,7 +107,9 @@ def test_any_printable_directory_survives(text):
 
 def as_sbatch_reads(line):
     """The argument that sbatch makes of a line of options: quotes group, a backslash escapes, # ends it."""
-    found, quote, characters = "", "", iter(line)
+    found = ""
+    quote = ""
+    characters = iter(line)
     for character in characters:
         if character == "\\":
             found += next(characters)
@@ -145,7 +147,7 @@ def test_a_task_of_an_array_keeps_its_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("variables", "resume", "words"),
+    "variables, resume, words",
     [
         (JOB, None, ""),
         (JOB, False, ""),
@@ -165,7 +167,7 @@ OBEDIENT = "trap 'exit 130' TERM; touch ready; while :; do sleep 0.01; done"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "requeue", "ending", "asked"),
+    "number, requeue, ending, asked",
     [
         (signal.SIGUSR1, False, Ending(130, out_of_time=True), ""),
         (signal.SIGUSR1, True, None, "requeue 7\n"),
@@ -203,7 +205,7 @@ def test_what_an_earlier_start_left_is_no_evidence(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("reported", "ending", "state"),
+    "reported, ending, state",
     [
         ("PENDING", None, JobState.PENDING),
         ("REQUEUED", None, JobState.PENDING),
@@ -284,7 +286,7 @@ sbatch: fatal: Could not establish a configuration source
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    "said, told",
     [
         (None, "there is no sbatch here"),
         ("Invalid partition", "sbatch: Invalid partition"),

@@ -43,6 +43,9 @@ class Recorded:
         return getattr(self.policy, name)
 
     def decide(self, view, reason):
+        if view.previous is None:  # the simulator begins again if jobs are launched more often than foreseen
+            self.decided.clear()
+            self.changes.clear()
         decision = self.policy.decide(view, reason)
         known = dict(values for _, _, values in self.changes)
         for job in view.jobs:
@@ -60,7 +63,10 @@ class Holder:
         self.changes = {}
 
     def adopt(self, process, job, rank):
-        self.changes[process] = [(-1, False)]
+        self.changes.setdefault(process, [(-1, False)]).append((self.now_ns, False))
+
+    def drop(self, process):
+        pass  # what it was told counts
 
     def hold(self, process):
         self.changes[process].append((self.now_ns, True))

@@ -151,7 +151,8 @@ def look(pages, folder):
     for name, page in pages.items():
         (folder / f"{name}.html").write_text(page)
     known = f"const NAMES = {json.dumps(list(pages))}, WIDTHS = {json.dumps(list(WIDTHS))}, PAPER = {PAPER};"
-    outer, net_log = folder / "look at all.html", folder / "net.json"
+    outer = folder / "look at all.html"
+    net_log = folder / "net.json"
     outer.write_text(f"<!doctype html><meta charset=utf-8><body><script>{known}{SCRIPT}</script>")
     written, log = opened(outer.as_uri(), folder / "profile", f"--log-net-log={net_log}")
     (found,) = re.findall(r'<pre id="found">(.*?)</pre>', written, flags=re.DOTALL)

@@ -3,14 +3,16 @@
 import struct
 from pathlib import Path
 
-LOAD, DYNAMIC = 1, 2
+LOAD = 1
+DYNAMIC = 2
 NEEDED, STRINGS, RPATH, RUNPATH = 1, 5, 15, 29
 X86_64 = 62
 
 
 def elf(path, needed=(), *, runpath="", rpath="", holds="", machine=X86_64):
     """Write an executable that needs these libraries, and holds a text that is no name; returns its path."""
-    strings, entries = b"\0", []
+    strings = b"\0"
+    entries = []
     for kind, text in [*((NEEDED, name) for name in needed), (RPATH, rpath), (RUNPATH, runpath)]:
         if text:
             entries.append((kind, len(strings)))

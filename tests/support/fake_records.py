@@ -15,9 +15,9 @@ from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession
 from harness.predict.job_level import SimulatedByJob
-from harness.predict.kept_outcome import kept
 from harness.report import page, rendering
 from harness.simulator.jobs.event_by_event import simulate
+from harness.simulator.jobs.kept_outcome import kept
 from harness.simulator.jobs.metrics import batch_slowdowns, measure
 from harness.spec.naming import scheduler_name
 from harness.store import conditions
@@ -63,7 +63,8 @@ def report(experiment):
 def write_trace(path, jobs=240, processors=16):
     """A trace of rigid jobs of 1 to 16 processors, in the Standard Workload Format."""
     draw = np.random.default_rng(3)
-    size, time_s = 2 ** draw.integers(0, 5, jobs), draw.integers(5, 4000, jobs)
+    size = 2 ** draw.integers(0, 5, jobs)
+    time_s = draw.integers(5, 4000, jobs)
     submit_s = np.cumsum(draw.integers(1, 1400, jobs))
     fields = zip(range(1, jobs + 1), submit_s, time_s, size, strict=True)
     lines = [f"{n} {at} -1 {took} {p} " + "-1 " * 13 for n, at, took, p in fields]

@@ -30,7 +30,7 @@ ORIGIN_NS = 1_000_000
 START_UP_NS = 2_000_000
 
 
-def imitate(workload, progress=None):
+def imitate(workload, progress=None, history=None):
     """All jobs share the processors evenly and end together, late by the policy's slowdown."""
     alone_ns = round(sum(job.program.alone_s * 1e9 for job in workload.jobs))
     folded = any(job.program.processes > len(workload.processors) for job in workload.jobs)
@@ -39,7 +39,8 @@ def imitate(workload, progress=None):
     policy = type(workload.policy).__name__.lower()
     factor = SLOWDOWN.get({"uncoordinated": "none"}.get(policy, policy), 1.0)
     makespan_ns = round(alone_ns * factor * (1 + 0.01 * workload.repeat))
-    jobs, ranks = [], []
+    jobs = []
+    ranks = []
     for job in workload.jobs:
         arrival_ns = round(job.arrival_s * 1e9)
         placement = tuple(rank % len(workload.processors) for rank in range(job.program.processes))
@@ -68,7 +69,7 @@ def imitate(workload, progress=None):
 def failing(when):
     """Tools with which the workloads that ``when`` holds for fail."""
 
-    def run_workload(workload, progress):
+    def run_workload(workload, progress, history=None):
         result = imitate(workload)
         if not when(workload):
             return result
@@ -107,7 +108,8 @@ def as_command(result, looked_ns):
 
 def traced(result):
     """The result with ten phases of 1 ms, in which the jobs take turns and rank 1 sends rank 0 a message."""
-    job, rank = result.job, result.rank
+    job = result.job
+    rank = result.rank
     made = Timeline()
     for phase in range(10):
         begin_ns = ORIGIN_NS + phase * 3_000_000
@@ -134,7 +136,9 @@ class ImitatedSimulator:
         *,
         timeline,
     ):
-        self._measured, self._session, self._timeline = measured, session, timeline
+        self._measured = measured
+        self._session = session
+        self._timeline = timeline
 
     def refusal(self, task):
         return None
@@ -242,7 +246,7 @@ def command_on_made_up_runs(monkeypatch, folder, capsys):
 def main(pause_s, arguments):
     """The command; its pages have no pictures, and simulations of one point instead of nine, for a moment."""
 
-    def slowly(workload, progress):
+    def slowly(workload, progress, history=None):
         time.sleep(pause_s)
         return imitate(workload, progress)
 

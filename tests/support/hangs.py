@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from native_programs import LOCKSTEP
 
-from harness.analyse.missing_rank import NO_CONCLUSION
+from harness.analyse.rank_report import NO_CONCLUSION
 
 RANKS = 4
 COLLECTIVE = "in MPI_Barrier on MPI_COMM_WORLD"
@@ -72,7 +72,7 @@ LINES = {
 
 @dataclass(frozen=True)
 class Hang:
-    """A hang as ``exec --stuck`` has reported it.
+    """A hang as ``exec --stuck`` has reported it, the last time: ranks that begin late may be one before.
 
     ``reported_s`` and ``ended_s`` are when it was reported, and when the command had ended, in seconds after
     the time that ranks may be stuck; None without a report, or if it is not known when the ranks had begun.
@@ -109,8 +109,8 @@ def _read(stream, lines):
         lines.append((time.monotonic(), line))
 
 
-def _first_s(lines, text):
-    """When the first line with a text came; None without one."""
+def _time_s(lines, text):
+    """When the first of these lines with a text came; None without one."""
     return next((time_s for time_s, line in lines if text in line), None)
 
 
@@ -119,7 +119,21 @@ def started(argv):
 
 
 def hang(kind, command, folder, seconds=5, words=(), start=started):
-    """Let the ranks of a command, whose last word is a program, hang in this way, and have them reported."""
+    """Let the ranks of a command, whose last word is a program, hang in this way, and have them reported.
+
+    Those that end are given a minute: on a busy host some ranks wait longer for others to start. Where no
+    rank has begun to hang before the command is ended, it gets twice the time, up to a minute.
+    """
+    seconds = 60 if kind in (*BY_THEMSELVES, *ENDED_BY_LAUNCHERS) else seconds
+    begun, one = _hang(kind, command, folder, seconds, words, start)
+    while not begun and seconds < 60:
+        seconds *= 2
+        begun, one = _hang(kind, command, folder, seconds, words, start)
+    return one
+
+
+def _hang(kind, command, folder, seconds, words, start):
+    """Whether the ranks have said that they begin to hang, and what was reported."""
     file = folder / f"{kind}.json"
     before = [*LOCKSTEP, "exec", "--stuck", str(seconds), "--stuck-report", file, *words, "--"]
     whole = [*before, *command, kind, folder / f"{kind}.lock"]
@@ -140,9 +154,10 @@ def hang(kind, command, folder, seconds=5, words=(), start=started):
         for one in readers:
             one.join()
     reports = json.loads(file.read_text())["reports"] if file.exists() else []
-    begun_s, told_s = _first_s(output, "begun"), _first_s(errors, "no progress for")
+    begun_s, told_s = _time_s(output, "begun"), _time_s(reversed(errors), "no progress for")
     due_s = None if begun_s is None or told_s is None else begun_s + seconds
     stderr = "".join(line for _, line in errors)
+    report = reports[-1] if reports else {}
     if due_s is None:
-        return Hang(kind, status, reports[0] if reports else {}, stderr)
-    return Hang(kind, status, reports[0], stderr, told_s - due_s, end_s - due_s)
+        return begun_s is not None, Hang(kind, status, report, stderr)
+    return True, Hang(kind, status, report, stderr, told_s - due_s, end_s - due_s)

@@ -60,7 +60,9 @@ def cut_off(path, said):
 
 if __name__ == "__main__":
     place, job, seed, count = sys.argv[1:]
-    source, heard, done = random.Random(int(seed)), 0, 0
+    source = random.Random(int(seed))
+    heard = 0
+    done = 0
     while done < int(count):
         for conversation in conversations(source):
             heard += not cut_off(place, conversation)

@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lives import parent, started
+from lives import TURNS_ELSEWHERE, parent, started
 from places import ROOT
 from runs import catches, command, state
 
-from coordinator.host.mechanisms import cgroups_of_runs
+from coordinator.host.mechanisms import cgroups_of_runs, in_use
 from coordinator.host.processes import JOB, RUN, environment_of
+from harness.spec.colocate import LEASE_S
 
 BEFORE = frozenset(cgroups_of_runs())
 """Groups that others have left."""
@@ -27,6 +28,7 @@ BEFORE = frozenset(cgroups_of_runs())
 PATIENCE_S = 10.0
 """How long parts of a run may remain after the end of its driver."""
 
+TURNS = ("turns", TURNS_ELSEWHERE)
 EXECS = ("exec", "exec stuck", "exec reports")
 
 LIFE_S = 180.0
@@ -109,7 +111,7 @@ class Kill:
             outcome.lived_s = time.monotonic() - begin_s
             outcome.told += f" {outcome.lived_s:.3f} s after the start, of {life_s:.1f} s"
             outcome.told += f" (LOCKSTEP_KILLS_SEED={self.seed}, number {self.number})"
-            follow(life, outcome)
+            follow(life, outcome, PATIENCE_S + (LEASE_S if self.what == TURNS_ELSEWHERE else 0))
             return self._judged(life, outcome)
 
     def _wait(self, life, until_s, choices):
@@ -146,7 +148,8 @@ class Kill:
 
     def _judged(self, life, outcome):
         """Check how the driver ended, too; returns ``outcome``."""
-        status, said = life.status(), life.said()
+        status = life.status()
+        said = life.said()
         if status is not None and status not in self._expected(outcome.role):
             outcome.faults.append(f"the driver ended with status {status}")
         if "Traceback" in said and str(ROOT) in said:
@@ -159,7 +162,7 @@ class Kill:
         if not role:
             return (124 if self.what == "exec stuck" else 0,)
         others_say = self.what in ("simulate", *EXECS) and self.signum != signal.SIGKILL
-        if others_say or (self.what in ("simulate", *EXECS, "turns") and role != "driver"):
+        if others_say or (self.what in ("simulate", *EXECS, *TURNS) and role != "driver"):
             return range(-64, 256)  # as the launcher, or the program, says
         if self.signum == signal.SIGKILL:
             return (-signal.SIGKILL,) if role == "driver" else (0, 1)
@@ -246,8 +249,8 @@ class NearReport(Kill):
         return range(-64, 256)  # as the launcher says, or exec
 
 
-def follow(life, outcome):
-    """Wait at most LIFE_S for the end of the driver, and then at most PATIENCE_S until nothing remains."""
+def follow(life, outcome, patience_s=PATIENCE_S):
+    """Wait at most LIFE_S for the end of the driver, and then so many seconds until nothing remains."""
     begin_s = time.monotonic()
     while life.status() is None:
         if time.monotonic() > begin_s + LIFE_S:
@@ -256,7 +259,7 @@ def follow(life, outcome):
         time.sleep(0.01)
     begin_s = time.monotonic()
     while remains(life):
-        if time.monotonic() > begin_s + PATIENCE_S:
+        if time.monotonic() > begin_s + patience_s:
             outcome.faults += remains(life)
             break
         time.sleep(0.02)
@@ -264,13 +267,17 @@ def follow(life, outcome):
 
 
 def remains(life):
-    """The processes, files and cgroups of a command at this moment."""
+    """The processes, files and cgroups of a command at this moment.
+
+    Cgroups that other processes use are those of tests at the same time.
+    """
     left = []
     for pid in life.processes():
         marks = {name: value for name, value in environment_of(pid).items() if name in (RUN, JOB)}
         words = " ".join(command(pid))[:200]
         left.append(f"process {pid} in state {state(pid)}, child of {parent(pid)}, {marks}: {words}")
-    return left + life.files() + [str(group) for group in cgroups_of_runs() if group not in BEFORE]
+    groups = [group for group in cgroups_of_runs() if group not in BEFORE and not in_use(group)]
+    return left + life.files() + [str(group) for group in groups]
 
 
 def undisturbed(what):

@@ -131,7 +131,8 @@ class TwoHosts(OneHost):
     """A command on the head of two emulated hosts."""
 
     def __init__(self, argv, root, hosts):
-        self._root, self._hosts = root, hosts
+        self._root = root
+        self._hosts = hosts
         self._before = set(_temporary())
         script = f'cd {root}; exec "$@" > out 2> err'
         self._ssh = hosts.start(["sh", "-c", script, "sh", *argv])
@@ -170,9 +171,21 @@ def _segments():
 
 
 def _temporary():
+    """This user's files of MPI in /tmp that no living process has open."""
     place = Path("/tmp")
     listed = place.iterdir() if os.access(place, os.R_OK) else ()
-    return [str(path) for path in listed if TEMPORARY.match(path.name) and _ours(path)]
+    found = [str(path) for path in listed if TEMPORARY.match(path.name) and _ours(path)]
+    held = {one for pid in psutil.pids() if found for one in _open_files(pid)}
+    return [path for path in found if path not in held]
+
+
+def _open_files(pid):
+    found = []
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.append(str(descriptor.readlink()))
+    return found
 
 
 def _harmed(job):
@@ -251,7 +264,7 @@ def _exec_reports(number):
     return [*LOCKSTEP, "exec", "--stuck", "1:report", "--", *command]
 
 
-def _spinning(seconds=2.0):
+def _spinning(seconds=1.0):
     return [sys.executable, "-c", f"import time\nwhile time.process_time() < {seconds}: pass"]
 
 
@@ -340,6 +353,17 @@ COMMANDS = {
 SWEEP = ("--set", "sweep={'program.granularity_us'=[100,200,300,400]}")
 
 ELSEWHERE = "run on two hosts"
+TURNS_ELSEWHERE = "turns on two hosts"
+
+
+def _turns_on_hosts(number, hosts):
+    jobs = [shlex.join(["mpiexec", "-n", "2", *_spinning()])] * 2
+    where = ["--hosts", ",".join(hosts), "--quantum-ms", "20"]
+    return [*LOCKSTEP, "turns", *where, "--", jobs[0], ":::", jobs[1]]
+
+
+ON_HOSTS = {ELSEWHERE: _run, TURNS_ELSEWHERE: _turns_on_hosts}
+"""Command lines on the head of two hosts, by their names."""
 
 
 @contextmanager
@@ -348,7 +372,7 @@ def started(what, number):
     with TemporaryDirectory(prefix="ls-kill-", ignore_cleanup_errors=True) as name:
         root = Path(name)
         (root / "x.toml").write_text(EXPERIMENT)
-        if what != ELSEWHERE:
+        if what not in ON_HOSTS:
             two_processors()
             alone = OneHost(COMMANDS[what](number), root)
             try:
@@ -360,7 +384,7 @@ def started(what, number):
                     OTHERS.pop().wait()
             return
         with cluster(2) as hosts:
-            there = TwoHosts(_run(number, hosts.hosts), root, hosts)
+            there = TwoHosts(ON_HOSTS[what](number, hosts.hosts), root, hosts)
             try:
                 yield there
             finally:

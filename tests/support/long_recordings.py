@@ -33,7 +33,8 @@ def long_recording(phase, kept=KEPT):
 
 def _rank(rank, phase, kept):
     windows = np.zeros(SLOTS, WINDOW)
-    phases, window_ns = round(WINDOW_S * 1e6 / PHASE_US), round(WINDOW_S * 1e9)
+    phases = round(WINDOW_S * 1e6 / PHASE_US)
+    window_ns = round(WINDOW_S * 1e9)
     windows["kept"], windows["operations"] = kept, phases * len(PHASES[phase])
     windows["begin_ns"] = np.arange(SLOTS) * window_ns
     windows["collectives"] = np.arange(SLOTS) * phases * (phase == "allreduce")

@@ -93,7 +93,8 @@ class Suite:
     """The tests, and how to start ranks for them; ``before`` is a command before the launcher's."""
 
     def __init__(self, place, options):
-        self.place, self.limit_s = place.resolve(), options.limit_s
+        self.place = place.resolve()
+        self.limit_s = options.limit_s
         self.launcher = [*options.launcher.split(), "-n", str(options.ranks)]
         libmpi = {"MPI4PY_LIBMPI": options.libmpi} if options.libmpi else {}
         self.environment = os.environ | libmpi | {"MPI4PY_SUITE": str(self.place)}
@@ -121,7 +122,9 @@ class Suite:
 
 def compare(suite, modules, knobs, options):
     """How many tests pass as it is and not two-phase; prints which."""
-    lost, total_s, passed = 0, [0.0, 0.0], [0, 0]
+    lost = 0
+    total_s = [0.0, 0.0]
+    passed = [0, 0]
     for module in modules:
         plain, plain_s = suite.run(module, **knobs)
         ours, ours_s = suite.run(module, (*LOCKSTEP, "exec", *options, "--"))

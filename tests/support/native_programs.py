@@ -50,13 +50,13 @@ def wrapper(mpi):
     return beside
 
 
-def hasty_wrapper(folder, *before, words=""):
+def hasty_wrapper(folder, *before, words="", mpi="here"):
     """A compiler wrapper that does something first, and optimises nothing, which takes most of its time.
 
     It gives the compiler further ``words``.
     """
     made = folder / "mpicc"
-    made.write_text("\n".join(["#!/bin/sh", *before, f'exec {wrapper("here")} {words} "$@" -O0', ""]))
+    made.write_text("\n".join(["#!/bin/sh", *before, f'exec {wrapper(mpi)} {words} "$@" -O0', ""]))
     made.chmod(0o755)
     return made
 
@@ -80,10 +80,14 @@ def compiled_in(folder):
     return compile_one
 
 
+LONG_S = 900
+"""Within it a command compiles the library, tries its calls and runs a program, also on a busy host."""
+
+
 def run(argv, *, extra=None):
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment |= extra or {}
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=LONG_S, check=False)
 
 
 def two_phase(argv, *options):

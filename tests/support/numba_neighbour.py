@@ -14,7 +14,8 @@ import numpy as np
 from numba.core import types
 from numba.experimental import jitclass
 
-FIRST, LAST = 3.0, 9.0
+FIRST = 3.0
+LAST = 9.0
 VALUES = np.array([FIRST, 5.0, LAST])
 
 
@@ -113,7 +114,8 @@ def simulated_jobs():
 def main():
     sys.path.insert(0, ".")
     names = sys.argv[1:]
-    faults, kept = [], []
+    faults = []
+    kept = []
 
     def use(name, make):
         kept.append((f"{make.__name__} {name}", *make(name)))

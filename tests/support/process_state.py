@@ -32,7 +32,9 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_GET_CHILD_SUBREAPER = 2, 3, 37
+PR_GET_PDEATHSIG = 2
+PR_GET_DUMPABLE = 3
+PR_GET_CHILD_SUBREAPER = 37
 SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}[os.uname().machine]
 LIMITS = [name for name in dir(resource) if name.startswith("RLIMIT_")]
 LIBC = ctypes.CDLL(None)

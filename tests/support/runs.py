@@ -21,6 +21,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import cgroups_of_runs, known
 from coordinator.host.processes import DIRECTORY, marked
 from coordinator.owners import Owner
+from coordinator.view import Submitter
 from coordinator.workload import Node, ParallelJob, Workload
 from workloads.locks.lock_program import LockProgram
 from workloads.options import DEFAULTS, Options
@@ -56,8 +57,9 @@ def two_processors():
 def workload(policy="none", jobs=2, phases=2000, hosts=(), **changes):
     """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host.
 
+    Waits block at once by default: processes that spin would take the processors of other tests.
     ``owners`` has for each processor the second at which its owner comes, ``programs`` for each job what its
-    program has in place of the usual, or the whole of it.
+    program has in place of the usual, or the whole of it, and ``partitions`` where each job waits.
     """
     parameters = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
@@ -73,18 +75,23 @@ def workload(policy="none", jobs=2, phases=2000, hosts=(), **changes):
     if argv := changes.pop("command", None):
         program = Command(tuple(argv), program.processes, waits=changes.pop("waits", "mpi"))
     come_s = enumerate(changes.pop("owners", ()))
+    given = {key: changes.pop(key) for key in vars(DEFAULTS) if key in changes}
     programs = [
         replace(program, **own) if isinstance(own, dict) else own
         for own in changes.pop("programs", [{}] * jobs)
     ]
+    submitters = [Submitter(partition=name) for name in changes.pop("partitions", [""] * len(programs))]
     return Workload(
-        tuple(ParallelJob(number, own, number * arrival_s) for number, own in enumerate(programs)),
+        tuple(
+            ParallelJob(number, own, number * arrival_s, submitter=submitter)
+            for number, (own, submitter) in enumerate(zip(programs, submitters, strict=True))
+        ),
         policies.create(policy, parameters),
         () if hosts else two_processors(),
         nodes=tuple(Node(host) for host in hosts),
         timeout_s=changes.pop("timeout_s", 60.0),
         owners=tuple(Owner((processor,), loads=((at_s, 1.0),)) for processor, at_s in come_s),
-        options=Options(**{key: changes.pop(key) for key in vars(DEFAULTS) if key in changes}),
+        options=Options(**{"waiting": "immediate"} | given),
         **changes,
     )
 
@@ -212,7 +219,7 @@ def usable(mechanism):
 
 def command(pid):
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
     except OSError:
         return []
 

@@ -4,12 +4,14 @@ import random
 from dataclasses import replace
 
 import numpy as np
-from independent_scheduler import MALLEABLE, RULES, Job, scheduled
+from independent_scheduler.loop import Job
+from independent_scheduler.policies import MALLEABLE, RULES, scheduled
+from independent_scheduler.priorities import HAVE_JOBS, OPTIONS, PARTITIONS, QOS
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
-from coordinator.view import ExecutionTime, Machine
+from coordinator.view import ExecutionTime, Machine, Submitter
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import Jobs
 from harness.simulator.jobs.simulate import simulate
@@ -20,6 +22,8 @@ from workloads.program import Program
 SHARED = ("process-control", "processor-sets")
 """Their jobs share processors, so that only the processes' simulator says when they end."""
 POLICIES = [*RULES, *((name, ()) for name in MALLEABLE)]
+OF_SITE = {"multifactor": OPTIONS}
+"""Further options, which all comparisons have."""
 S = 1_000_000_000
 
 
@@ -28,7 +32,8 @@ def log(seed, perfect=False):
 
     With ``perfect`` speedup a job takes its time times its most processors, divided by those that it has.
     """
-    draw = random.Random(seed)
+    draw, whose = random.Random(seed), random.Random(-seed - 1)
+    draw_queue = random.Random(f"queues {seed}")
     processors = draw.choice([1, 2, 3, 4, 4, 5, 6, 8, 12, 16])
     rigid = draw.choice([0.0, 0.5, 1.0])
     jobs, at = [], 0
@@ -40,7 +45,14 @@ def log(seed, perfect=False):
         alpha, beta = (
             (0.0, 0.0) if perfect or least == most else draw.choice([(0.0, 0.0), (1.0, 0.0), (1.0, 0.5)])
         )
-        jobs.append(Job(number, at * S, least, most, work, alpha, beta, draw.choice([1.0, 1.0, 2.0, 3.0])))
+        factor, user = draw.choice([1.0, 1.0, 2.0, 3.0]), whose.choice(["", "ann", "bob"])
+        queue = {
+            "account": draw_queue.choice(HAVE_JOBS),
+            "partition": draw_queue.choice(["", *PARTITIONS]),
+            "qos": draw_queue.choice(["", *QOS]),
+            "nice": draw_queue.choice([0, 0, 0, -50, 300, 5000]),
+        }
+        jobs.append(Job(number, at * S, least, most, work, alpha, beta, factor, user=user, **queue))
     return processors, jobs
 
 
@@ -55,7 +67,12 @@ def columns(jobs):
     rows = [(j.arrival_ns, j.min_processes, j.max_processes, j.work, j.alpha, j.beta, j.factor) for j in jobs]
     submit, least, most, *others = zip(*rows, strict=True)
     whole = [np.array(column, dtype=np.int64) for column in (submit, least, most)]
-    return Jobs(*whole, *(np.array(column, dtype=float) for column in others))
+    submitters = tuple(map(submitter, jobs))
+    return Jobs(*whole, *(np.array(column, dtype=float) for column in others), submitters=submitters)
+
+
+def submitter(job):
+    return Submitter(job.user, job.account, job.partition, job.qos, job.nice)
 
 
 def found(outcome):
@@ -93,6 +110,8 @@ def processes(policy, processors, jobs, pattern):
         known = {
             "moldable": job.min_processes < job.max_processes,
             "estimate": ExecutionTime(job.work * job.factor),
+            "execution_time": ExecutionTime(job.work),
+            "submitter": submitter(job),
         }
         given.append(SimulatedJob(job.number, program, job.arrival_ns / 1e9, **known))
     outcome = simulate_processes(given, machine, policy)
@@ -188,15 +207,16 @@ def schedulers(name):
     return {False: [by_kernel, by_event, by_driver], True: [by_decision if name in MALLEABLE else by_process]}
 
 
-def differing(seed, name, options):
+def differing(seed, name, options, ours=None):
     """Those of our schedulers whose times of some job are not the independent scheduler's, by what they say.
 
+    ``ours`` are the schedulers, by default all (``schedulers``).
     By process only jobs of perfect speedup are compared, since programs have that. Where processes share
     processors or come and go, decisions are compared, and the independent scheduler is told the ends.
     """
-    policy = policies.create(name, dict(options))
+    policy = policies.create(name, OF_SITE.get(name, {}) | dict(options))
     differences = {}
-    for perfect, compared in schedulers(name).items():
+    for perfect, compared in (ours or schedulers(name)).items():
         processors, jobs = log(seed, perfect)
         right = expected(name, options, processors, jobs)
         for scheduler in compared:

@@ -22,7 +22,8 @@ def after(run, events):
     ``0@5`` is the arrival of job 0 at 5 ms, ``~0`` its departure, ``0:2`` that it can use two processors,
     ``p1=0.5`` the load that the owner of processor 1 brings, ``end`` that of a table, ``timer`` the timer's.
     """
-    plan, now_ns = None, 0
+    plan = None
+    now_ns = 0
     for event in events.split():
         what, _, at_ms = event.partition("@")
         now_ns = round(float(at_ms) * MS) if at_ms else now_ns

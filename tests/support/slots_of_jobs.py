@@ -18,6 +18,9 @@ class Holder:
     def adopt(self, process, job, rank):
         pass
 
+    def drop(self, process):
+        pass
+
     def hold(self, process):
         self.said.append(("hold", process))
 
@@ -43,3 +46,17 @@ def gang(from_ns, start_ns, *jobs, cyclic=True):
     runs = tuple(((job,), (job,)) for job in jobs)
     places = tuple((job, rank, rank) for job in jobs for rank in range(2))
     return Table(from_ns, start_ns, cyclic, (10,) * len(jobs), runs, places)
+
+
+def slot_of(lengths_ns, cyclic, elapsed_ns):
+    """The slot of a table that is in force so long after the first began, and when in that time it ends.
+
+    Where all slots are over, the last one is in force for ever.
+    """
+    endless = None in lengths_ns
+    begin_ns = elapsed_ns // sum(lengths_ns) * sum(lengths_ns) if cyclic and not endless else 0
+    for slot, length_ns in enumerate(lengths_ns):
+        if length_ns is None or elapsed_ns < begin_ns + length_ns:
+            return slot, None if length_ns is None else begin_ns + length_ns
+        begin_ns += length_ns
+    return len(lengths_ns) - 1, None

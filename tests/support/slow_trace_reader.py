@@ -88,7 +88,8 @@ def _fields(line):
 
 
 def _swf(lines):
-    jobs, seen = [], set()
+    jobs = []
+    seen = set()
     for line in lines:
         before, semicolon, comment = line.partition(";")
         key, colon, value = (part.strip(" \t") for part in comment.partition(":"))
@@ -108,7 +109,8 @@ def _swf(lines):
         submit = _in(words[1], 1e10, whole=False)
         run, asked = (_in(words[n], YEARS_16, whole=False) for n in (3, 8))
         held, wanted = (_in(words[n], 1_000_000, whole=True) for n in (4, 7))
-        status, follows = _in(words[10], 5, whole=True), _in(words[16], 2**53, whole=True)
+        status = _in(words[10], 5, whole=True)
+        follows = _in(words[16], 2**53, whole=True)
         _in(words[17], YEARS_16, whole=False)
         if status not in (2, 3, 4) and (status, run) != (5, 0):
             jobs.append(SlowJob(number, submit, run, held if held > 0 else wanted, asked, follows))
@@ -216,7 +218,8 @@ def _run(row):
         return Decimal(-1) if row["elapsedraw"] in NOTHING else _in(row["elapsedraw"], YEARS_16, whole=False)
     if "elapsed" in row:
         return _limit(row["elapsed"])
-    first, last = _time(row.get("start", "")), _time(row["end"])
+    first = _time(row.get("start", ""))
+    last = _time(row["end"])
     return max(Decimal(0), last - first) if first >= 0 and last >= 0 else Decimal(-1)
 
 
@@ -242,7 +245,8 @@ def _time(text):
         return Decimal(-1)
     if re.fullmatch("1[0-9]{9}", text):
         return Decimal(text)
-    day, clock = "([0-9]{4})-([0-9]{2})-([0-9]{2})", "([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    day = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    clock = "([0-9]{2}):([0-9]{2}):([0-9]{2})"
     found = re.fullmatch(f"{day}[T ]{clock}(?:Z|([+-])([0-9]{{2}}):?([0-9]{{2}}))?", text)
     if not found:
         raise RefusedError(text)

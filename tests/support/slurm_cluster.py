@@ -42,6 +42,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 PreemptMode=GANG
 SchedulerTimeSlice={slot_s}
+{more}
 {nodes}
 PartitionName=whole Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=gang Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
@@ -58,9 +59,13 @@ def unavailable():
 
 
 class SlurmCluster:
-    """Slurm on emulated hosts. Commands are started on the head, as on a login node."""
+    """Slurm on emulated hosts. Commands are started on the head, as on a login node.
 
-    def __init__(self, hosts, slot_s):
+    ``more`` are further lines of its configuration, where {munge} is the socket of munge. Before it starts,
+    ``before`` is called with the cluster.
+    """
+
+    def __init__(self, hosts, slot_s, more="", before=None):
         self.hosts = hosts
         self.root = hosts.root / "slurm"
         for folder in ("state", "spool", "munge"):
@@ -74,6 +79,7 @@ class SlurmCluster:
             nodes=names,
             user=getpass.getuser(),
             slot_s=slot_s,
+            more=more.format(munge=self.munge),
         )
         self.configuration = self.root / "slurm.conf"
         self.configuration.write_text(text)
@@ -86,9 +92,11 @@ class SlurmCluster:
         for host in (hosts.head, *hosts.nodes):
             subprocess.run(host.enter("mount", "--bind", str(self.root / "hosts"), "/etc/hosts"), check=True)
         self._start_munge()
-        self._on(hosts.head, "slurmctld")
+        if before:
+            before(self)
+        self.on(hosts.head, "slurmctld")
         for node in hosts.nodes:
-            self._on(node, "slurmd", "-N", node.name)
+            self.on(node, "slurmd", "-N", node.name)
         self.wait_for_nodes()
 
     def _start_munge(self):
@@ -97,15 +105,16 @@ class SlurmCluster:
         key.write_bytes(os.urandom(128))
         files = {"key-file": key, "socket": self.munge}
         files |= {f"{name}-file": self.root / "munge" / name for name in ("pid", "log", "seed")}
-        self._on(self.hosts.head, "munged", "--force", *(f"--{name}={path}" for name, path in files.items()))
+        self.on(self.hosts.head, "munged", "--force", *(f"--{name}={path}" for name, path in files.items()))
 
-    def _on(self, host, *argv):
+    def on(self, host, *argv):
+        """Start a daemon, or carry out a command of root, on a host; its status must be 0."""
         settings = [f"SLURM_CONF={self.configuration}", f"PATH={PATH}:{os.environ['PATH']}"]
         command = host.command(["env", *settings, *argv])
         done = subprocess.run(
             command, env=self.hosts.environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, f"{argv[0]}: {done.stderr}\n{self.logs()}"
+        assert done.returncode == 0, f"{argv[0]}: {done.stdout}{done.stderr}\n{self.logs()}"
 
     def wait_for_nodes(self):
         wanted = str(len(self.hosts.nodes))
@@ -127,7 +136,7 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster(nodes, slot_s=5):
+def slurm_cluster(nodes, slot_s=5, more="", before=None):
     """So many nodes under Slurm, with slots of its gang scheduling; afterwards nothing of them is left."""
     with netns_cluster.cluster(nodes) as hosts:
-        yield SlurmCluster(hosts, slot_s)
+        yield SlurmCluster(hosts, slot_s, more, before)

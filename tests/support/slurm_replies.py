@@ -66,7 +66,8 @@ class Tools:
     """Slurm's commands in a directory, each with one reply, and what they were asked."""
 
     def __init__(self, folder, draw):
-        self.folder, self.draw = folder, draw
+        self.folder = folder
+        self.draw = draw
         self.log = folder / "asked"
 
     def set(self, name, lines, status=0, errors=""):
@@ -79,7 +80,8 @@ class Tools:
         draw.shuffle(said)
         (self.folder / f"{name}.out").write_text(out, newline="")
         (self.folder / f"{name}.err").write_text("\n".join(said) + "\n")
-        place, told = self.folder / name, f'echo "${{0##*/}} $*" >> {self.log}'
+        place = self.folder / name
+        told = f'echo "${{0##*/}} $*" >> {self.log}'
         fake_commands(self.folder, **{name: f"{told}\ncat {place}.out\ncat {place}.err >&2\nexit {status}"})
 
 

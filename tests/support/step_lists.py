@@ -26,7 +26,8 @@ def step(busy_ns, give=-1, take=-1, **more):
 
 
 def operations_of(tables, channels):
-    made, taken = [], [0] * channels
+    made = []
+    taken = [0] * channels
     for table in tables:
         code = m.SLEEPING if table.get("sleeps") else m.COMPUTE
         made.append((code, m.PASSES, 0, m.NOBODY, table["busy_ns"]))
@@ -43,7 +44,8 @@ def operations_of(tables, channels):
 
 
 def steps_of(made):
-    steps, place = np.zeros(np.count_nonzero(made["marks"] & m.PASSES), STEP), -1
+    steps = np.zeros(np.count_nonzero(made["marks"] & m.PASSES), STEP)
+    place = -1
     steps["outgoing"] = steps["incoming"] = -1
     for code, marks, more_us, peer, value in made.tolist():
         if code in (m.COMPUTE, m.SLEEPING):

@@ -40,7 +40,8 @@ class Host:
     """Takes no time: seconds alone by setting, and how many times longer several at a time take."""
 
     def __init__(self, **seconds):
-        self.seconds, self.asked = seconds, []
+        self.seconds = seconds
+        self.asked = []
 
     def __call__(self, setting, copies, limit_s):
         self.asked.append((setting, copies, limit_s))

@@ -50,3 +50,16 @@ def test_a_rank_hears_of_new_cores_once_and_never_waits_for_them(ends):
     say(agent, type="resize", cores=[2, 0])
     assert line.wish() == [2, 0]
     assert line.wish() is None
+
+
+def test_a_rank_waits_asleep_for_an_agent_that_comes_later(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        coming = [lambda: server.bind(str(tmp_path / "a")), server.listen]
+
+        def sleep(seconds):
+            assert 0 < seconds < 1
+            coming.pop(0)()
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        AgentLine(str(tmp_path / "a"), job=3, rank=1)
+    assert not coming

@@ -133,7 +133,8 @@ STARTING_NS = 300_000_000
 @pytest.mark.parametrize("form", ["Waitall", "Waitsome", "Waitany"])
 def test_waits_for_many_requests_cost_no_more_than_spinning(compiled, mpi, form, tmp_path):
     """Before each sleep a rank tested twice for each of them, and each test looked at all: for seconds."""
-    late_us, requests = 500_000, 1000 if form == "Waitany" else 10_000
+    late_us = 500_000
+    requests = 1000 if form == "Waitany" else 10_000
     options = ["--record", str(tmp_path), "--mpicc", str(wrapper(mpi)), "--waiting", "immediate"]
     ended(compiled, mpi, 2, "many.c", form, requests, 1, late_us, options=options)
     late, waiting = recorded(tmp_path)

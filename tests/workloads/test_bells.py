@@ -60,7 +60,8 @@ def said_of_rings(err):
 LONE = ("link add docker0 type veth peer name inside", "link set docker0 up", "link set inside up")
 """Up and with a carrier, and leads nowhere."""
 DEAD = ("link add docker0 type bridge", "link set docker0 up")  # has no carrier
-SAME, OWN = "addr add 172.17.0.1/16 dev docker0", "addr add 172.17.0.{number}/16 dev docker0"
+SAME = "addr add 172.17.0.1/16 dev docker0"
+OWN = "addr add 172.17.0.{number}/16 dev docker0"
 ALONE = (
     "addr add {address}/32 dev eth0",
     "addr del {address}/24 dev eth0",
@@ -142,7 +143,8 @@ def test_ranks_that_may_not_look_into_each_other_ring(compiled, tmp_path, how):
     assert result.returncode == 0, result.stderr
     assert not said_of_rings(result.stderr)
     waits = [kind for record in recorded(tmp_path / "rec") for kind in record.waits.kinds]
-    blocked, blocks = sum(kind.blocked for kind in waits), sum(kind.blocks for kind in waits)
+    blocked = sum(kind.blocked for kind in waits)
+    blocks = sum(kind.blocks for kind in waits)
     assert blocked >= 27 and blocks <= 4.5 * blocked
 
 
@@ -158,11 +160,13 @@ def test_it_is_said_once_that_ranks_cannot_ring(compiled, tmp_path, monkeypatch,
         library = str(tmp_path / "no_page.so")
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "no_page.c"], check=True)
         monkeypatch.setenv("LD_PRELOAD", library)
-        before, expected = [], "cannot all share memory (rank 0: Operation not permitted)"
+        before = []
+        expected = "cannot all share memory (rank 0: Operation not permitted)"
     else:
         if subprocess.run([*NO_NETWORK, "true"], capture_output=True, check=False).returncode:
             pytest.skip("no namespaces of users here")
-        before, expected = NO_NETWORK, "has no network"
+        before = NO_NETWORK
+        expected = "has no network"
     loop = [*before, compiled("here", "bsp.c"), "1000", "1", "20"]
     result = two_phase(["mpiexec", "-n", "3", *loop], "--waiting", "immediate")
     assert result.returncode == 0 and result.stdout.split()[-1] == "60", result.stderr
@@ -201,7 +205,8 @@ def sockets():
 @pytest.fixture(scope="module")
 def bell_alone(tmp_path_factory):
     """The part of the library that makes bells."""
-    library, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "doorbell.c"
+    library = tmp_path_factory.mktemp("bell") / "bell.so"
+    source = Path(native.__file__).parent / "doorbell.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     return ctypes.CDLL(str(library))
 
@@ -209,7 +214,8 @@ def bell_alone(tmp_path_factory):
 @pytest.fixture
 def bell(bell_alone):
     """The bell of the only rank of a job, and its descriptor."""
-    library, before = bell_alone, sockets()
+    library = bell_alone
+    before = sockets()
     card = ctypes.create_string_buffer(CARD_BYTES)
     if library.doorbell_open(card):
         pytest.skip("this host has no network")

@@ -40,11 +40,14 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
         os.sched_setaffinity(rival.pid, {core})
         time.sleep(0.1)
         opponent = psutil.Process(rival.pid)
-        elapsed, used, taken = [], [], 0.0
+        elapsed = []
+        used = []
+        taken = 0.0
         for _ in range(5):  # as fast as memory is now
             compute = Compute(working_set_bytes, measured_step_ns(working_set_bytes))
             taken -= sum(opponent.cpu_times()[:2])
-            begin, cpu = time.perf_counter(), time.thread_time()
+            begin = time.perf_counter()
+            cpu = time.thread_time()
             compute(100_000_000)
             elapsed.append(time.perf_counter() - begin)
             used.append(time.thread_time() - cpu)

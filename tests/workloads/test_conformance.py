@@ -49,7 +49,8 @@ done
 
 
 def test_a_call_that_ends_the_job_is_told_and_the_others_are_tried(tmp_path):
-    program, log = tmp_path / "program", tmp_path / "log"
+    program = tmp_path / "program"
+    log = tmp_path / "log"
     program.write_text(JOB.format(log=log))
     program.chmod(0o700)
     verdicts = conformance.tried(program, [], seed=3, cases=4, call_s=5)
@@ -108,7 +109,7 @@ def macros(mpi):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mpi", "ranks", "cases"), [("here", 2, 10), ("openmpi", 2, 4)])
+@pytest.mark.parametrize("mpi, ranks, cases", [("here", 2, 10), ("openmpi", 2, 4)])
 def test_the_table_knows_the_faults_of_this_mpi(program, mpi, ranks, cases):
     verdicts = conformance.tried(program(mpi), [*launcher(mpi), "-n", str(ranks)], cases=cases, all_s=100)
     name = conformance.identity(macros(mpi))
@@ -130,14 +131,14 @@ def test_the_table_knows_the_faults_for_many_cases_and_ranks(program, mpi, ranks
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mpi", "ranks"), [("here", 3), ("openmpi", 2)])
+@pytest.mark.parametrize("mpi, ranks", [("here", 3), ("openmpi", 2)])
 def test_blocking_calls_leave_the_same_with_two_phase_waits(program, mpi, ranks):
     argv = [*launcher(mpi), "-n", str(ranks), str(program(mpi)), "5", "5", "60"]
     assert summary(as_without(argv, mpi, "end "))["ranks"] == ranks
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mpi", "ranks"), [("here", 3), ("openmpi", 1), ("openmpi", 2)])
+@pytest.mark.parametrize("mpi, ranks", [("here", 3), ("openmpi", 1), ("openmpi", 2)])
 def test_ignored_arguments_and_handled_errors_give_what_they_give_without(compiled, mpi, ranks):
     words = ["garbage"] if mpi == "here" else []
     as_without([*launcher(mpi), "-n", str(ranks), compiled(mpi, "ignored.c"), *words], mpi)

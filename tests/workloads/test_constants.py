@@ -103,7 +103,8 @@ def test_the_simulator_has_each_constant_under_its_one_name():
 
 def test_what_is_not_drawn_is_empty():
     rows = {"idle_times_us": [5.0], "switch_after_idle_us": [[0.0, 0.0]], "send_after_idle_us": [[0.0, 0.0]]}
-    nothing, idle = simulated(SimulatedMachine()), simulated(SimulatedMachine(**rows))
+    nothing = simulated(SimulatedMachine())
+    idle = simulated(SimulatedMachine(**rows))
     lists = [one.in_ns for one in CONSTANTS if one.in_ns in State._fields]
     assert [name for name in lists if len(getattr(nothing, name))] == ["switch_delay_ns"]
     drawn = ["switch_deviation_ns", "idle_times_ns", "switch_after_idle_ns", "switch_delay_ns"]

@@ -35,7 +35,8 @@ def node_bells():
 
 def network_bells():
     meeting = threading.Barrier(2)
-    cards, bells = [None, None], [None, None]
+    cards = [None, None]
+    bells = [None, None]
 
     def make(rank):
         def exchange(card):

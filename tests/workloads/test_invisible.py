@@ -39,7 +39,8 @@ def test_it_exports_no_name_of_mpis_and_asks_for_no_young_library(preload):
 
 def test_its_dlsym_ends_in_a_jump_so_that_the_real_one_sees_who_calls(preload, tmp_path):
     """RTLD_NEXT means the objects behind the caller: here a library that wraps a function of the next one."""
-    first, second = tmp_path / "first.c", tmp_path / "second.c"
+    first = tmp_path / "first.c"
+    second = tmp_path / "second.c"
     first.write_text(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n"
         'int value(void) { int (*next)(void) = dlsym(RTLD_NEXT, "value"); return 10 * next(); }\n'
@@ -87,7 +88,8 @@ int main(int argc, char **argv)
 @pytest.mark.parametrize("sanitizer", ["address", "undefined", "thread", "leak"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_sanitizers_work_as_without_it(compiler, sanitizer, preload, tmp_path):
-    source, program = tmp_path / "fault.c", tmp_path / "fault"
+    source = tmp_path / "fault.c"
+    program = tmp_path / "fault"
     source.write_text(FAULT)
     words = [compiler, f"-fsanitize={sanitizer}", "-g", "-o", program, source]
     if shutil.which(compiler) is None or subprocess.run(words, capture_output=True, check=False).returncode:
@@ -117,7 +119,7 @@ def test_an_mpi_program_with_a_sanitizer_waits_two_phase(mpi, sanitizer, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("mpi", "how"),
+    "mpi, how",
     [("openmpi", "around"), *(("here", how) for how in ("around", "before", "behind", "linked"))],
 )
 def test_tools_see_the_calls_that_they_see_without_it(mpi, how, tmp_path):

@@ -18,12 +18,12 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import load
 from harness.spec.jobs import described, job_group, rebuilt
-from workloads import locks, native
+from workloads import execute, locks, native
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.options import Remedy
 from workloads.program import Draws
-from workloads.validation import InputError
+from workloads.validation import InputError, LockstepError
 from workloads.waiting_rules import FOREVER_NS
 
 KINDS = pytest.mark.parametrize("kind", LOCKS.values(), ids=LOCKS)
@@ -45,12 +45,56 @@ def ranks(count, kind, limit_ns, places=1, against="none"):
     os.close(file)
 
 
+class Ranks:
+    """The communicator of two ranks of a node, one after the other in a thread: rank 0 first."""
+
+    size = 2
+    rank = 0
+    said = None
+
+    def bcast(self, value, root):
+        self.said = self.said if self.rank else value
+        return self.said
+
+    def Barrier(self): ...
+
+
+@pytest.mark.parametrize("left", ["no name", "a file of ranks that were killed", "no file"])
+def test_the_ranks_of_a_job_share_an_empty_page_that_is_theirs_alone(left, tmp_path, monkeypatch):
+    monkeypatch.setattr(execute, "one_node", lambda _: True)
+    page = None if left == "no name" else tmp_path / "locks"
+    ranks = Ranks()
+    if left.startswith("a file"):
+        page.write_bytes(b"inside")
+    launched = execute.LaunchedProgram(ranks, group().program, None, (1, 0, 0), 0.0, page=page)
+    files = []
+    for ranks.rank in range(2):
+        files.append(execute.page_of(launched))
+    stats = [os.fstat(file) for file in files]
+    assert stats[0] == stats[1] and stats[0].st_size == 0
+    assert not any(os.get_inheritable(file) for file in files)
+    os.write(files[0], b"rank 0")
+    assert os.pread(files[1], 9, 0) == b"rank 0"
+    os.write(files[1], b"rank 1")
+    assert os.pread(files[0], 9, 0) == b"rank 1"
+    if page is not None:
+        assert os.path.samestat(page.stat(), stats[0]) and page.stat().st_mode & 0o777 == 0o600
+    for file in files:
+        os.close(file)
+    monkeypatch.setattr(execute, "one_node", lambda _: False)
+    with pytest.raises(LockstepError, match="at most as many processes as a node has processors"):
+        execute.page_of(launched)
+
+
 @KINDS
 @LIMITS
 @pytest.mark.parametrize("against", ["none", "conscious"])
 def test_one_is_inside_at_a_time_and_all_get_in(kind, limit_ns, against):
-    count, sections, places = 3, 60, 2
-    inside, entered = [[] for _ in range(places)], [0] * places
+    count = 3
+    sections = 60
+    places = 2
+    inside = [[] for _ in range(places)]
+    entered = [0] * places
     with ranks(count, kind, limit_ns, places, against) as (made, _):
 
         def run(rank):
@@ -74,7 +118,8 @@ def test_one_is_inside_at_a_time_and_all_get_in(kind, limit_ns, against):
 @LIMITS
 def test_who_comes_first_is_served_first(kind, limit_ns):
     order = [2, 0, 3, 1]
-    served, threads = [], []
+    served = []
+    threads = []
     with ranks(5, kind, limit_ns) as (made, state):
         made[4].enter(0)
 
@@ -144,7 +189,7 @@ def test_a_program_survives_its_record():
 
 
 @pytest.mark.parametrize(
-    ("program", "message"),
+    "program, message",
     [
         ({"sectoin_us": 20}, "did you mean 'section_us'"),
         ({"lock": "tickte"}, "did you mean 'ticket'"),

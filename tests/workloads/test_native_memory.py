@@ -11,7 +11,8 @@ from workloads.native import recall, remember
 @pytest.fixture
 def files(tmp_path):
     """A file, and a link to another one, on which an answer rests."""
-    there, other = tmp_path / "mpi.h", tmp_path / "4.1"
+    there = tmp_path / "mpi.h"
+    other = tmp_path / "4.1"
     there.write_text("1")
     other.write_text("2")
     (tmp_path / "mpicc").symlink_to(other)

@@ -19,7 +19,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("make", "key"), REFUSED)
+@pytest.mark.parametrize("make, key", REFUSED)
 def test_what_cannot_be_is_refused_with_its_key(make, key):
     with pytest.raises(InputError) as caught:
         make()

@@ -8,6 +8,7 @@ import pytest
 import unprivileged_actions
 from runs import NOBODY, as_nobody
 
+from workloads import native
 from workloads.own_directories import check_way, open_own, private
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
@@ -101,3 +102,18 @@ def test_the_other_user_cannot_do_what_the_checks_prevent(tmp_path):
     for above in (tmp_path, *tmp_path.parents):
         assert not as_nobody(unprivileged_actions.rename, above / "cache", "away")
     assert place.exists()
+
+
+def test_others_may_read_a_copy_of_a_library_and_change_none_of_it(tmp_path, umask):
+    kept, folder = private(tmp_path / "cache"), private(tmp_path / "run") / "copy"
+    for name in ("preload.so", "wrappers.so"):
+        (kept / name).write_bytes(name.encode())
+        (kept / name).chmod(0o600)
+    made = native.readable(native.Library(kept / "preload.so", (Path("libmpi.so"),), ("libm.so",)), folder)
+    assert made == native.Library(folder / "preload.so", (Path("libmpi.so"),), ("libm.so",))
+    assert {one.name: (one.read_bytes(), mode(one)) for one in folder.iterdir()} == {
+        name: (name.encode(), 0o644) for name in ("preload.so", "wrappers.so")
+    }
+    assert mode(folder) == 0o755
+    with pytest.raises(FileExistsError):
+        native.readable(made, folder)

@@ -51,7 +51,7 @@ def test_the_number_of_reads_is_known_without_them(pattern, processes):
     assert patterns.reads_per_phase(pattern, processes) == patterns.reads(pattern, processes).shape[1]
 
 
-@pytest.mark.parametrize(("pattern", "processes"), [("NEWS", 12), ("TRANSPOSE", 3), ("TRANSPOSE", 128)])
+@pytest.mark.parametrize("pattern, processes", [("NEWS", 12), ("TRANSPOSE", 3), ("TRANSPOSE", 128)])
 def test_schedulers_know_the_partners_of_processes_that_read(pattern, processes):
     assert patterns.partners(pattern, processes) == tuple(map(tuple, patterns.reads(pattern, processes)))
 

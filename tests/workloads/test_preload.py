@@ -121,7 +121,7 @@ def test_the_list_of_mpi_s_calls_knows_every_call_of_an_mpi(mpi):
     assert sorted(name for name in names if not mpi_calls.knows(name)) == []
 
 
-@pytest.mark.parametrize(("mpi", "ranks"), [("here", 3), ("openmpi", 3), ("abi", 2)])
+@pytest.mark.parametrize("mpi, ranks", [("here", 3), ("openmpi", 3), ("abi", 2)])
 def test_rare_and_wrong_uses_give_what_they_give_without(compiled, mpi, ranks):
     ours = as_without([*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")], mpi)
     assert summary(ours)["ranks"] == ranks
@@ -161,7 +161,7 @@ def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tm
     assert sum(record.cpu_ns for record in records) < 0.4e9
 
 
-@pytest.mark.parametrize(("computing_us", "naps"), [(0, True), (5, False)])
+@pytest.mark.parametrize("computing_us, naps", [(0, True), (5, False)])
 def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps, one_processor):
     options = {"options": ("--record", str(tmp_path)), "before": one_processor}
     assert ended(compiled, "here", 2, "poll.c", 50, 1000 * computing_us, **options).stdout == "49\n"
@@ -293,7 +293,7 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
     assert not [path for path in set(Path("/dev/shm").iterdir()) - before if "lockstep" in path.name]
 
 
-@pytest.mark.parametrize(("mpi", "rule_name"), [("here", "immediate"), ("openmpi", "global-adaptive")])
+@pytest.mark.parametrize("mpi, rule_name", [("here", "immediate"), ("openmpi", "global-adaptive")])
 def test_no_nap_is_between_two_steps_of_collective_operations_that_were_started(compiled, mpi, rule_name):
     """Naps took MPICH 6 s."""
     result = ended(compiled, mpi, 4, "dups.c", 50, options=("--waiting", rule_name))
@@ -323,7 +323,7 @@ def test_ranks_of_mpich_end_without_each_other_where_it_is_told_so(compiled, tmp
 
 
 @pytest.mark.parametrize(
-    ("mpi", "megabytes", "rule_name", "others"),
+    "mpi, megabytes, rule_name, others",
     [
         ("here", 16, "immediate", []),
         ("here", 16, "global-adaptive", ["others"]),

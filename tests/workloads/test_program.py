@@ -44,7 +44,8 @@ def test_the_expected_slowest_process_matches_the_draws():
 )
 def test_draws_do_not_depend_on_block_sizes(kind, imbalance, blocks):
     program = Program(imbalance=imbalance, imbalance_kind=kind, read_imbalance=0.5, phases=1)
-    pieces, whole = Draws(program, 1, KEY), Draws(program, 1, KEY)
+    pieces = Draws(program, 1, KEY)
+    whole = Draws(program, 1, KEY)
     total = sum(blocks)
     assert np.concatenate([pieces.compute_ns(n) for n in blocks]).tolist() == whole.compute_ns(total).tolist()
     assert np.concatenate([pieces.gap_ns(n) for n in blocks]).tolist() == whole.gap_ns(total).tolist()

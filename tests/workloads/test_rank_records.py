@@ -73,7 +73,7 @@ def test_readers_understand_every_timeline_that_is_a_record(codes):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    "change, told",
     [
         ({"start_ns": "abc"}, "'start_ns' is 'abc': it must be a whole number"),
         ({"start_ns": 10**30}, "'start_ns' is 1000000000000000000"),

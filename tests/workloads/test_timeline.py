@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 from rank_results import rank_result
 
 from coordinator.drive.driver import run_workload
-from harness.analyse.timelines import BLOCKED, COMPUTING, PREEMPTED, SYNCHRONIZING, messages, occupancy, spans
-from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline, pack, unpack
+from harness.analyse.timelines import (
+    BLOCKED,
+    COMMUNICATING,
+    COMPUTING,
+    PREEMPTED,
+    SYNCHRONIZING,
+    Message,
+    messages,
+    occupancy,
+    spans,
+)
+from workloads.timeline import BARRIER, GONE, READ, RECEIVED, SENT, SLEPT, Timeline, pack, unpack
 
 RESULT = rank_result(processor=1, job=2)
 
@@ -54,6 +64,29 @@ def test_a_sleep_within_a_wait_is_blocked_and_a_leap_is_another_process():
         (PREEMPTED, 1700, 1710),
         (SYNCHRONIZING, 1710, 1800),
         (COMPUTING, 1800, 2000),
+    ]
+
+
+def test_a_wait_in_a_read_has_the_rank_read_from_and_a_message_its_two_ends():
+    ring = Timeline()
+    ring.add(READ, 1100, 1300, 4)
+    ring.add(SLEPT, 1200, 1250)
+    ring.add(SENT + 1, 1150, 7, 4)
+    ring.add(READ, 1300, 1400, 0)
+    ring.add(RECEIVED + 2, 1350, 9, 3)
+    packed = pack(ring.rows(1000))
+    assert [(s.state, s.begin_ns, s.end_ns, s.peer) for s in spans(RESULT, packed)] == [
+        (COMPUTING, 1000, 1100, -1),
+        (COMMUNICATING, 1100, 1200, 4),
+        (BLOCKED, 1200, 1250, 4),
+        (COMMUNICATING, 1250, 1300, 4),
+        (COMMUNICATING, 1300, 1400, 0),
+        (COMPUTING, 1400, 2000, -1),
+    ]
+    assert {(s.processor, s.job, s.rank) for s in spans(RESULT, packed)} == {(1, 2, RESULT.rank)}
+    assert [*messages(RESULT, packed)] == [
+        Message(RESULT.rank, 4, 7, 1, 1150, sent=True),
+        Message(3, RESULT.rank, 9, 2, 1350, sent=False),
     ]
 
 

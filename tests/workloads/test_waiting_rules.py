@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from workloads import waiting_rules
 
-SWITCH_US, LATENCY_US = 200.0, 10.0
+SWITCH_US = 200.0
+LATENCY_US = 10.0
 
 
 def rule(name, **more):

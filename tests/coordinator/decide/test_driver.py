@@ -1,7 +1,7 @@
 """The driver: the decisions that follow from events, and real runs from end to end."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from coordinator.decide.conductor import active_ranks
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import known
 from coordinator.host.priority import levels
-from coordinator.view import Decision, ExecutionTime, Job, Reason, Slot
+from coordinator.view import After, Decision, ExecutionTime, Job, Reason, Slot
 from coordinator.workload import Workload
 from workloads.validation import InputError
 
@@ -54,6 +54,29 @@ def test_jobs_begin_when_they_arrive_and_leave_in_any_order():
     assert job_set.reasons == [Reason.ARRIVAL] * 2 + [Reason.DEPARTURE] * 3
 
 
+def test_what_ranks_of_a_job_say_before_it_begins_or_after_it_has_left_changes_nothing():
+    jobs = [Job(number, 2, number * 50 * MS, malleable=True) for number in range(2)]
+    conductor, job_set = conduct(policies.create("dynamic", {}), jobs)
+    for job in range(2):
+        conductor.ready(job, 0)
+    conductor.advance(0)
+    conductor.evolve(1, 1)
+    conductor.advance(10 * MS)
+    assert job_set.reasons == [Reason.ARRIVAL]
+    conductor.evolve(0, 1)
+    conductor.advance(20 * MS)
+    assert job_set.reasons == [Reason.ARRIVAL, Reason.PHASE]
+    assert len(job_set.decided[-1][2].placements[0]) == 1
+    conductor.leave(0)
+    conductor.advance(30 * MS)
+    conductor.evolve(0, 2)
+    conductor.advance(50 * MS)
+    assert job_set.reasons[2:] == [Reason.DEPARTURE, Reason.ARRIVAL]
+    conductor.evolve(1, 0)
+    conductor.advance(60 * MS)
+    assert len(job_set.decided[-1][2].placements[1]) == 1, "nobody can use fewer than one"
+
+
 def test_a_job_that_fails_before_it_arrives_never_arrives():
     conductor, job_set = conduct(policies.create("none", {}), two_process_jobs(0, 50))
     conductor.ready(0, 0)
@@ -65,6 +88,45 @@ def test_a_job_that_fails_before_it_arrives_never_arrives():
     conductor.leave(0)
     assert conductor.over and conductor.due_ns() is None
     assert job_set.reasons == [Reason.ARRIVAL, Reason.DEPARTURE]
+
+
+def test_a_job_that_follows_one_that_fails_arrives_after_that_all_the_same():
+    """Job 1 fails before it arrives: job 2, which follows it, counts from then."""
+    first, second, third, fourth = two_process_jobs(0, 50, 10, 20)
+    jobs = [first, second, replace(third, after=After(1, 7 * MS)), replace(fourth, after=After(0))]
+    conductor, job_set = conduct(policies.create("none", {}), jobs)
+    for job in range(4):
+        conductor.ready(job, 0)
+    conductor.advance(0)
+    conductor.leave(1)
+    assert conductor.due_ns() == 50 * MS
+    conductor.leave(0)
+    conductor.advance(30 * MS)
+    assert conductor.arrival_ns(3) == 30 * MS and 3 in job_set.begun
+    conductor.advance(50 * MS)
+    assert conductor.due_ns() == conductor.arrival_ns(2) == 57 * MS and 2 not in job_set.begun
+    conductor.advance(57 * MS)
+    assert job_set.begun[2][0] == 57 * MS and 1 not in job_set.begun
+
+
+def test_a_job_that_follows_none_of_the_workload_arrives_at_its_own_time():
+    first, second = two_process_jobs(0, 50)
+    conductor, _ = conduct(policies.create("none", {}), [first, replace(second, after=After(7, MS))])
+    conductor.advance(0)
+    assert conductor.due_ns() == 50 * MS
+
+
+@pytest.mark.slow
+def test_real_jobs_follow_others():
+    jobs = workload("fcfs", jobs=3, phases=300)
+    first, second, third = jobs.jobs
+    second = replace(second, arrival_s=30.0, after=After(0, 100 * MS))
+    result = run_workload(replace(jobs, jobs=(first, second, replace(third, after=After(1)))))
+    assert result.failure == ""
+    one, two, three = result.jobs
+    late_ns = two.arrival_ns - one.finish_ns - 100 * MS
+    assert 0 <= late_ns < 1000 * MS and two.start_ns >= two.arrival_ns
+    assert two.finish_ns <= three.arrival_ns <= three.start_ns < three.finish_ns < 20_000 * MS
 
 
 @dataclass(frozen=True)

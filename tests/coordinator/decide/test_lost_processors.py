@@ -15,7 +15,8 @@ from coordinator.policies import packing
 from coordinator.policies.regions import hypercube, mesh
 from coordinator.view import Job
 from harness.cli import main
-from harness.predict.job_level import SimulatedByJob, draw
+from harness.predict.drawn_jobs import draw
+from harness.predict.job_level import SimulatedByJob
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs import simulate as by_job
 from harness.simulator.jobs.model import rigid
@@ -86,7 +87,7 @@ class Launching(JobSet):
             assert all(self.large.issuperset(slot.runs[p]) for slot in plan.decision.slots for p in self.lost)
 
 
-@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+@pytest.mark.parametrize("name, options", VARIANTS, ids=str)
 @settings(max_examples=10)
 @example(rows=[(1, 0, False), (3, 0, False), (1, 0, False)], machine=(3, frozenset({1, 2})), loss_ms=1)
 @example(rows=[(1, 0, False), (3, 1, False)], machine=(4, frozenset({1})), loss_ms=2)
@@ -108,7 +109,8 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
     policy = policies.create(name, options)
     conductor, job_set = conduct(policy, jobs, processors, job_set=Launching())
     job_set.serve(conductor, 0)
-    now_ns, loss_ns = 0, loss_ms * MS
+    now_ns = 0
+    loss_ns = loss_ms * MS
     while (due_ns := conductor.due_ns()) is not None and due_ns <= loss_ns:
         now_ns = max(now_ns, due_ns)
         conductor.advance(now_ns)
@@ -118,7 +120,8 @@ def test_every_job_that_fits_runs_to_its_end_whenever_processors_are_lost(
         for job in jobs
         if policy.allows_oversubscription or job.processes <= processors - len(lost)
     }
-    job_set.lost, job_set.large = lost, {job.number for job in jobs} - fit
+    job_set.lost = lost
+    job_set.large = {job.number for job in jobs} - fit
     hit = [job for job in job_set.running if not lost.isdisjoint(conductor.placements[job])]
     conductor.lose(sorted(lost), hit)
     conductor.advance(max(loss_ns, 0))
@@ -166,7 +169,7 @@ def test_a_malleable_job_keeps_one_of_its_processors_as_long_as_one_is_left(
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "sizes", "stay", "shown"),
+    "name, options, sizes, stay, shown",
     [
         ("gang", {"unify": True}, (1,) * 16, (1, 10), "- 1 10 - - - - -"),
         ("gang", {"migrate": True}, (1,) * 16, (1, 10), "10 1 - - - - - -"),
@@ -202,7 +205,7 @@ def programs(count, processes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "options"), BY_PROCESS, ids=str)
+@pytest.mark.parametrize("name, options", BY_PROCESS, ids=str)
 def test_no_process_is_simulated_on_a_lost_processor(name, options):
     policy = policies.create(name, options)
     lost = (0, 3, 5)
@@ -261,7 +264,7 @@ def mixture(most, count=60):
     return rigid(submit_ns, random.integers(1, most + 1, count), random.integers(1, 100, count) * MS)
 
 
-@pytest.mark.parametrize(("name", "options"), BY_JOB, ids=str)
+@pytest.mark.parametrize("name, options", BY_JOB, ids=str)
 def test_no_job_is_simulated_on_a_lost_processor(name, options):
     lost = (0, 5, 6)
     places = []
@@ -280,7 +283,8 @@ def test_no_job_is_simulated_on_a_lost_processor(name, options):
 @pytest.mark.parametrize("name", ["fcfs", "easy", "sdf", "asp", "dyn-equi"])
 def test_policies_that_count_processors_do_as_on_a_smaller_machine(name):
     """The smaller machine is simulated by a compiled kernel, the one with lost processors event by event."""
-    jobs, policy = mixture(5), policies.create(name, {})
+    jobs = mixture(5)
+    policy = policies.create(name, {})
     lost = by_job.simulate(jobs, 8, policy, lost=(0, 5, 6))
     smaller = by_job.simulate(jobs, 5, policy)
     assert (lost.finish_ns == smaller.finish_ns).all()
@@ -314,7 +318,7 @@ def test_jobs_of_a_model_ask_for_what_is_left():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "change, words",
     [
         (("[2, 16]", "[2, 16]\nrigid = true"), r"model.maxima\[1\] = 16: .* machine.lost leaves 14"),
         (("[3, 4]", "[16]"), r"machine.lost\[0\] = 16: the machine has 16 processors"),

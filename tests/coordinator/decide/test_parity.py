@@ -1,6 +1,7 @@
 """One script of events for the real machine and the simulator: both decide and carry out the same."""
 
 from bisect import bisect_right
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from coordinator.decide.session import Plan
 from coordinator.migration import Migration
 from coordinator.owners import Owner, changes
 from coordinator.policies.regions import hypercube, mesh
-from coordinator.view import ExecutionTime, Job, Reason
+from coordinator.view import After, ExecutionTime, Job, Reason, Submitter
 from harness.simulator.jobs import event_by_event
-from harness.simulator.jobs.model import rigid
+from harness.simulator.jobs.model import Following, rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.simulate import simulate
@@ -34,7 +35,13 @@ def seen(job):
     """A job as the driver describes it to the policy."""
     size = job.program.processes
     known = partners(job.program.pattern, size)
-    return Job(job.number, size, job.arrival_ns, job.moldable, estimate=job.estimate, partners=known)
+    return Job(
+        *(job.number, size, job.arrival_ns, job.moldable),
+        estimate=job.estimate,
+        partners=known,
+        submitter=job.submitter,
+        after=job.after,
+    )
 
 
 def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
@@ -60,7 +67,7 @@ def check(name, jobs, owners=nobody, processors=PROCESSORS, **options):
                 at_ns = (from_ns + until_ns) // 2
                 plan = plans[bisect_right([at_ns for _, at_ns, _ in decided], at_ns) - 1]
                 slot = plan.decision.slots[plan.cycle.slot_at(at_ns)[0]]
-                assert slot.allows(*ranks[process], processor)
+                assert slot.allows(*ranks[process % len(ranks)], processor)
                 for job, on in plan.decision.placements.items():
                     for rank in (rank for rank, place in enumerate(on) if place == processor):
                         assert real.holder.holds((job, rank), at_ns) != slot.allows(job, rank, processor)
@@ -93,6 +100,26 @@ MOLDABLE = [
     job(5, 4, 19.3, 6, moldable=True, estimate=ExecutionTime(0.02, alpha_s=0.002)),
 ]
 """Four jobs wait for a rigid one, and some of them start together; the last one comes later."""
+IN_TIERS = [
+    job(*numbers, submitter=Submitter(partition=partition))
+    for *numbers, partition in (
+        *((0, 3, 0, 30, "low"), (1, 1, 0, 40, "low"), (2, 2, 5.1, 10, "high"), (3, 4, 7.2, 6, "mid")),
+        *((4, 2, 9.3, 8, "low"), (5, 1, 11.4, 12, "high"), (6, 3, 33.5, 9, "mid"), (7, 2, 61.7, 3, "high")),
+    )
+]
+"""Jobs of three partitions."""
+TIERS = {"low": 1, "mid": 2, "high": 3}
+IN_CHAINS = [
+    *(job(0, 4, 0, 9), job(1, 2, 2.1, 20), job(5, 1, 90.3, 4)),
+    # At the end of job 0, 7 ms after that of job 1, at the end of both of these, but not before 70.4 ms.
+    *(job(2, 3, 1.2, 8, after=After(0)), job(3, 2, 80.3, 6, after=After(1, 7_000_000))),
+    *(
+        job(4, 4, 70.4, 5, after=After(2)),
+        job(6, 2, 1.3, 7, after=After(3, 0)),
+        job(7, 1, 2, 5, after=After(0, 0)),
+    ),
+]
+"""Jobs that follow others; their own times of arrival are too early, or too late."""
 BY_ESTIMATES = ["average-parallelism", "knee", "square-root", "equal-time"]
 BY_ESTIMATES += ["parallelism-range", "parallelism-variance"]
 
@@ -107,6 +134,11 @@ CASES = [
     *((OF_SIXTEEN, "hypercube", {"allocator": name}) for name in hypercube.ALLOCATORS),
     (OF_SIXTEEN, "mesh", {"allocator": "paging", "page": 2}),
     *((OF_SIXTEEN, "mesh", {"allocator": name}) for name in mesh.ALLOCATORS),
+    *((IN_TIERS, "preempt", {"tiers": TIERS, "mode": mode}) for mode in ("suspend", "requeue", "gang")),
+    (IN_TIERS, "preempt", {"tiers": TIERS, "mode": "requeue", "grace_s": 0.004, "backfill": "easy"}),
+    (IN_TIERS, "preempt", {"tiers": TIERS, "rows": 3, "grace_s": 0.003}),
+    *((IN_CHAINS, name, {}) for name in ("none", "gang", "fcfs", "easy", "implicit", "batch")),
+    (IN_CHAINS, "ordered", {"order": "sjf", "backfill": "conservative"}),
     *((MOLDABLE, name, {"order": order}) for name in BY_ESTIMATES for order in (0, 2)),
 ]
 
@@ -178,6 +210,32 @@ def test_jobs_that_relocate_do_so_in_both(name, options):
     reasons, relocations = check_by_job(name, sizes, submit_ns, run_ns, owners, **options)
     assert reasons >= {Reason.OWNER, Reason.TIMER}
     assert relocations.vacated + relocations.moves > 3
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "gang"])
+def test_jobs_that_follow_others_arrive_after_them_in_both(name):
+    """The same jobs as above, without processes."""
+    order = sorted(IN_CHAINS, key=lambda job: job.arrival_ns)
+    places = {job.number: place for place, job in enumerate(order)}
+    after = [job.after and After(places[job.after.job], job.after.think_ns) for job in order]
+    pairs = [(one.job, one.think_ns) if one else (-1, -1) for one in after]
+    numbers = [(job.program.processes, job.arrival_ns, job.program.phases * 1_000_003) for job in order]
+    sizes, submit_ns, run_ns = np.array(numbers).T
+    jobs = replace(rigid(submit_ns, sizes, run_ns), following=Following(*np.array(pairs).T))
+    decided = []
+    recorded = Recorded(policies.create(name, {}), decided)
+    outcome, _ = event_by_event.simulate(jobs, PROCESSORS, recorded)
+    real = Real(recorded.policy, jobs.views())
+    real.play(sorted((int(at_ns), number) for number, at_ns in enumerate(outcome.finish_ns)))
+    assert real.decided == decided
+    arrivals, ends = outcome.jobs.submit_ns, outcome.finish_ns
+    for number, one in enumerate(after):
+        if one is None:
+            assert arrivals[number] == submit_ns[number]
+        elif one.think_ns < 0:
+            assert arrivals[number] == max(submit_ns[number], ends[one.job])
+        else:
+            assert arrivals[number] == ends[one.job] + one.think_ns
 
 
 @pytest.mark.parametrize("packing", ["matrix", "buddy"])

@@ -22,7 +22,8 @@ def neighbours(topology, processors, p):
     if topology.name == "hypercube":
         return {q for q in range(processors) if bin(p ^ q).count("1") == 1}
     columns, rows = topology.sides
-    x, y = p % columns, p // columns
+    x = p % columns
+    y = p // columns
     places = [(x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)]
     if topology.name == "torus":
         places = [(x % columns, y % rows) for x, y in places]
@@ -33,7 +34,8 @@ def neighbours(topology, processors, p):
 def test_hops_are_the_steps_of_a_search(topology):
     processors = topology.sides[0] * topology.sides[1] if topology.sides else 16
     for begin in range(processors):
-        steps, edge = {begin: 0}, [begin]
+        steps = {begin: 0}
+        edge = [begin]
         while edge:
             here = edge.pop(0)
             for there in neighbours(topology, processors, here) - steps.keys():
@@ -50,7 +52,7 @@ def test_hops_of_a_tree_go_through_its_switches():
 
 
 @pytest.mark.parametrize(
-    ("text", "key", "words"),
+    "text, key, words",
     [
         ('topology = "cube"', "topology", ["must be one of flat, hypercube", "did you mean 'hypercube'"]),
         ('topology = "hypercube"', "topology", ["power of two", "processors is 6"]),

@@ -8,8 +8,9 @@ import pytest
 from faults import start
 from runs import command, eventually, needs_two, running, state, workload
 
-from coordinator.drive import running_jobs
+from coordinator.drive import driver, running_jobs
 from coordinator.drive.driver import run_workload
+from coordinator.host.background import Background
 from coordinator.host.launchers import find_launcher
 from coordinator.host.processes import JOB, environment_of
 
@@ -24,9 +25,9 @@ def launched(monkeypatch):
     seen = []
     real = running_jobs.start_launcher
 
-    def counted(context, job, count, hosts):
-        seen.append((job.number, count))
-        return real(context, job, count, hosts)
+    def counted(context, job, *rest):
+        seen.append((job.number, rest[0]))
+        return real(context, job, *rest)
 
     monkeypatch.setattr(running_jobs, "start_launcher", counted)
     return seen
@@ -109,3 +110,25 @@ def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed(hosts):
     assert run.returncode == 0, err
     assert '"failure": ""' in out and '"placements": [[0, 1], [0], [1]]' in out, out
     assert not hosts.processes() and not hosts.files()
+
+
+@needs_two
+def test_jobs_that_are_launched_during_a_run_stand_back_until_they_are_needed(monkeypatch):
+    """Their start would take CPU time from the jobs that are measured."""
+    put, fetched = [], []
+
+    class Watched(Background):
+        def put(self, job, launcher):
+            super().put(job, launcher)
+            put.append(job)
+
+        def fetch(self, job, now_ns, *, complete):
+            super().fetch(job, now_ns, complete=complete)
+            if job not in self:
+                fetched.append(job)
+
+    monkeypatch.setattr(running_jobs, "Background", Watched)
+    monkeypatch.setattr(driver, "AHEAD", 1)
+    result = run_workload(workload("fcfs", phases=200, granularity_us=1000, jobs=4), None)
+    assert result.failure == "" and [job.failure for job in result.jobs] == [""] * 4
+    assert put == [1, 2, 3] and sorted(fetched) == put

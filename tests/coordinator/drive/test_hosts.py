@@ -211,7 +211,8 @@ mechanism = "signals"
 
 
 def test_resume_repeats_the_run_of_an_invocation_that_was_killed(hosts, tmp_path):
-    file, results = tmp_path / "killed.toml", tmp_path / "results"
+    file = tmp_path / "killed.toml"
+    results = tmp_path / "results"
     file.write_text(EXPERIMENT)
     words = [*AMONG_OTHERS, "run", str(file), "--hosts", ",".join(hosts.hosts)]
     words += ["--no-simulate", "--json", "--results", str(results)]

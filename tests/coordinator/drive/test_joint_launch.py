@@ -38,7 +38,8 @@ AGENT = ("/bin/sh", "-c", "exec sleep 60")
 
 
 def test_keys_that_follow_from_others_are_pairs_that_differ():
-    seed, other = Keys.make(), Keys.make()
+    seed = Keys.make()
+    other = Keys.make()
     pairs = [keys.of(number) for keys in (seed, other) for number in range(4)]
     assert pairs[0] == seed and len({pair.public for pair in pairs}) == len(pairs)
     assert seed.of(2) == Keys(seed.public, seed.secret).of(2)
@@ -84,7 +85,8 @@ def test_an_agent_whose_launcher_ends_before_it_has_its_set_up_says_so(answered,
 
 @pytest.mark.slow
 def test_all_processes_of_a_real_launch_have_the_set_up_and_keys_of_their_own(tmp_path):
-    launcher, seed = find_launcher(), Keys.make()
+    launcher = find_launcher()
+    seed = Keys.make()
     long = "/run/" + "directory" * 200  # more than fits into one value
     setup = Setup(long, "tcp://127.0.0.1:1", "driver", seed, None, 2.0, number=8)
     program = [*agents.TELLING_ENDS, launcher.rank, sys.executable, "-P", "-c", FIND, launcher.rank]
@@ -113,7 +115,8 @@ def test_the_end_of_one_agent_is_noticed_at_once_and_ends_no_other(directory, mo
     crowd = Workload((), policies.create("none", {}), (), nodes=(Node("127.0.0.1", 2),) * 3)
     shell = Shell("/bin/false", "1")
     nodes = Nodes(crowd, None, directory, shell, lambda *_: None, lambda *loss: lost.append(loss))
-    loop, lines = Loop(), ExitStack()
+    loop = Loop()
+    lines = ExitStack()
     begin_s = time.monotonic()
     nodes.start(loop)
 

@@ -21,13 +21,16 @@ class Post:
     """In the place of the hub: it keeps what nodes say for the driver, and what they are sent."""
 
     def __init__(self, endpoints, keys, admitted):
-        self.arrived, self.sent = [], []
+        self.endpoints = endpoints
+        self.arrived = []
+        self.sent = []
 
     def endpoint_for(self, host):
         return "tcp://127.0.0.1:1"
 
     def receive(self):
-        arrived, self.arrived = self.arrived, []
+        arrived = self.arrived
+        self.arrived = []
         return arrived
 
     def send(self, node, frame):
@@ -48,7 +51,8 @@ class Crowd:
         monkeypatch.setattr(nodes, "Hub", self._post)
         monkeypatch.setattr(nodes, "time", SimpleNamespace(monotonic_ns=lambda: self.now_ns))
         self.now_ns = 10**12
-        self.told, self.lost = [], []
+        self.told = []
+        self.lost = []
         workload = Workload((), policies.create("none", {}), (), nodes=(Node("127.0.0.1"),) * count, **given)
         hear = lambda *message: self.told.append(message)  # noqa: E731
         lose = lambda processors, reason: self.lost.append(processors)  # noqa: E731
@@ -103,7 +107,17 @@ def test_a_node_is_lost_a_silence_after_its_last_message_and_not_before(crowd):
     assert both.lost == [(1,), (0,)]
 
 
-@pytest.mark.parametrize(("count", "lead_ms"), [(0, 5), (2, 5), (50, 5), (128, 12.8), (1024, 102.4)])
+def test_agents_of_other_hosts_come_by_the_network_and_those_of_this_one_by_a_socket(crowd, directory):
+    ours = f"ipc://{directory.hub}"
+    here = crowd(0)
+    assert (here.post.endpoints, [setup.endpoint for setup in here.nodes.setups]) == ((ours,), [ours])
+    both = crowd(2)
+    assert both.post.endpoints == ("tcp://127.0.0.1:0",), "two nodes that we reach in one way"
+    assert [setup.endpoint for setup in both.nodes.setups] == ["tcp://127.0.0.1:1"] * 2
+    assert [setup.same_clock for setup in (*here.nodes.setups, *both.nodes.setups)] == [True, False, False]
+
+
+@pytest.mark.parametrize("count, lead_ms", [(0, 5), (2, 5), (50, 5), (128, 12.8), (1024, 102.4)])
 def test_decisions_are_made_earlier_where_tables_go_to_many_nodes(count, lead_ms):
     hosts = (Node("127.0.0.1"),) * count
     assert lead_ns(Workload((), policies.create("none", {}), (0,), nodes=hosts)) == lead_ms * 1e6

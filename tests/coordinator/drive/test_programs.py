@@ -218,10 +218,15 @@ def test_jobs_of_open_mpi_keep_their_files_in_directories_of_their_own(tmp_path,
 def test_launchers_get_the_options_of_a_command(tmp_path, name):
     if not shutil.which(name):
         pytest.skip(f"needs {name}")
-    of_mpich, of_openmpi = ("-genv", "A", "1", "-genv", "B", "2"), ("-x", "A=1", "--mca", "b", "2")
-    ours, others, text = of_mpich, of_openmpi, "B"
+    of_mpich = ("-genv", "A", "1", "-genv", "B", "2")
+    of_openmpi = ("-x", "A=1", "--mca", "b", "2")
+    ours = of_mpich
+    others = of_openmpi
+    text = "B"
     if launcher_at(name).kind == "openmpi":
-        ours, others, text = of_openmpi, of_mpich, "OMPI_MCA_b"
+        ours = of_openmpi
+        others = of_mpich
+        text = "OMPI_MCA_b"
     program = "sh", "-c", f"echo $PWD $A ${text}"
     command = Command(program, 2, name, launcher_options=(*ours, "-wdir", str(tmp_path)))
     result = run([command], "none")
@@ -256,7 +261,8 @@ def test_ranks_are_bound_to_their_processor_or_those_of_their_job_or_not_at_all(
     line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
     text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever another rank writes meanwhile
     work = workload(programs=[python(text, 1), python(text, 2)], bind=bind)
-    there, result = work.processors, run_workload(work)
+    there = work.processors
+    result = run_workload(work)
     assert result.failure == ""
     both = " ".join(map(str, there))
     lone = [str(rank.processor) for rank in result.ranks if rank.job == 0]

@@ -33,14 +33,17 @@ def running(directory, nodes, *, begun):
     """The one job of a run, whose two ranks are ready on the first node, or have begun there."""
     jobs = (ParallelJob(0, Program(phases=1, processes=2)),)
     part = jobs_of(directory, jobs, SimpleNamespace(node_of=(0, 0)), nodes)
-    part.conductor = SimpleNamespace(is_over=lambda job: False, due_ns=lambda: None)
+    part.conductor = SimpleNamespace(is_over=lambda job: False, due_ns=lambda: None, lags=False)
+    part.open.add(0)
     state = part.states[0]
-    state.launched, state.ready, state.ranks = (0, 1), {0, 1}, (0, 1) if begun else ()
+    state.launched = (0, 1)
+    state.ready = {0, 1}
+    state.ranks = (0, 1) if begun else ()
     return part
 
 
 @pytest.mark.parametrize(
-    ("nodes", "begun", "patience_s"),
+    "nodes, begun, patience_s",
     [
         ((), True, EXIT_S),
         ((), False, EXIT_S),
@@ -59,11 +62,13 @@ def test_a_job_whose_node_may_turn_out_to_be_lost_fails_later(tmp_path, nodes, b
 
 
 def test_a_table_has_one_number_for_all_threads_of_a_rank_and_leaves_other_ranks_as_they_are(tmp_path):
-    published, everywhere = [], (0, 1, 2, 3)
+    published = []
+    everywhere = (0, 1, 2, 3)
     on = SimpleNamespace(node_of=(0,) * 4, publish=lambda plan, *_: published.append(plan.decision))
     programs = Command(("true",), processes=2, threads=2), Program(phases=1, processes=4)
     part = jobs_of(RunDirectory(tmp_path), tuple(map(ParallelJob, (0, 1), programs)), on)
-    part.states[0].launched, part.states[1].launched = (0, 2), everywhere
+    part.states[0].launched = (0, 2)
+    part.states[1].launched = everywhere
     slot = Slot(((0, 1),) * 4, 1000, allowed_ranks=((0, 2), (0, 3), (1, 0), (1, 3)))
     part.publish(Plan(Decision({0: everywhere, 1: everywhere}, (slot,)), 0), 0)
     (decision,) = published

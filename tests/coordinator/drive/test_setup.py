@@ -21,7 +21,7 @@ def test_a_setup_survives_its_file_and_others_are_refused(tmp_path):
     (tmp_path / "agent").chmod(0o640)
     with pytest.raises(InputError, match="chmod 600"):
         find(tmp_path / "agent")
-    with pytest.raises(LineError, match="version 6"):
+    with pytest.raises(LineError, match="version 7"):
         Setup.decode(json.dumps({**json.loads(setup.encode()), "version": 1}))
     for text in ("", "[]", "7", '{"version": 6}'):
         with pytest.raises(LineError):

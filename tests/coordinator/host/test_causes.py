@@ -22,7 +22,7 @@ def apart(*words, mount="", **extra):
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "named"),
+    "status, said, named",
     [
         (0, "", ""),
         (0, "out\nlockstep: the record of a rank did not arrive: why\n", "did not arrive"),
@@ -140,7 +140,7 @@ def place(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    "name, found",
     [
         ("mpiexec.hydra", "mpicc.mpich"),
         ("mpiexec.mpich", "mpicc.mpich"),

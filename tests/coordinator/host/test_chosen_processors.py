@@ -6,7 +6,7 @@ from coordinator.host.chosen_processors import chosen_by
 
 
 @pytest.mark.parametrize(
-    ("command", "sign"),
+    "command, sign",
     [
         ("mpirun -n 2 ./app", ""),
         ("mpirun --bind-to core -n 2 ./app", ""),

@@ -26,11 +26,9 @@ def told_of(run, claim):
 
 
 def test_who_uses_the_same_processors_is_told_until_they_are_let_go():
-    ours, theirs, elsewhere = (
-        ProcessorClaim(A, [0, 1, 2]),
-        ProcessorClaim(B, [2, 3, 1]),
-        ProcessorClaim(C, [7]),
-    )
+    ours = ProcessorClaim(A, [0, 1, 2])
+    theirs = ProcessorClaim(B, [2, 3, 1])
+    elsewhere = ProcessorClaim(C, [7])
     (claim,) = told_of(B, ours)
     assert f"of user {os.getuid()} also uses processors 1-2" in claim
     assert told_of(A, theirs) and not told_of(A, elsewhere) and not told_of(A, ours)

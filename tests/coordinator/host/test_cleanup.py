@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,44 @@ def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime, directory
     assert f"run {directory.run}: ended 1 process" in actions
     assert f"run {directory.run}: removed directory {directory.path}" in actions
     assert list(runtime.iterdir()) == []
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A directory in the place of that for temporary files, on a host that is called here.example."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(socket, "gethostname", lambda: "here.example")
+    return tmp_path
+
+
+def test_what_a_killed_launcher_of_open_mpi_has_left_is_removed(directory, temporary):
+    process, foreign = sleeper(directory), subprocess.Popen(["sleep", "60"])
+    sessions, elsewhere = (temporary / f"ompi.{host}.{os.getuid()}" for host in ("here", "there"))
+    for pid in (process.pid, foreign.pid, "x"):
+        for folder in (sessions, elsewhere):
+            (folder / f"pid.{pid}" / "0").mkdir(parents=True)
+    link = temporary / f"ompi.here.example.{os.getuid()}" / f"pid.{process.pid}"
+    link.parent.mkdir()
+    link.symlink_to(sessions / f"pid.{foreign.pid}")
+    directory.note_process(process.pid)
+    process.kill()
+    process.wait()
+    foreign.kill()
+    foreign.wait()
+    actions = cleanup.release(directory)
+    assert f"run {directory.run}: removed {sessions / f'pid.{process.pid}'}" in actions
+    assert {one.name for one in sessions.iterdir()} == {f"pid.{foreign.pid}", "pid.x"}
+    assert len([*elsewhere.iterdir()]) == 3  # of a host that has the same directory
+    assert link.is_symlink() and (link / "0").exists()
+
+
+def test_a_launcher_of_open_mpi_keeps_its_directory_as_long_as_it_lives(directory, temporary):
+    process = sleeper(directory)
+    session = temporary / f"ompi.here.{os.getuid()}" / f"pid.{process.pid}"
+    session.mkdir(parents=True)
+    assert cleanup.remove_sessions([process.pid]) == [] and session.exists()
+    assert f"run {directory.run}: removed {session}" in cleanup.release(directory)
+    assert process.wait() == -signal.SIGTERM and not session.parent.exists()
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ class Pair:
 
     def __init__(self, ahead_ns, drift, seed):
         self.now_ns = SECOND
-        self.ahead_ns, self.drift = ahead_ns, drift
+        self.ahead_ns = ahead_ns
+        self.drift = drift
         self.random = random.Random(seed)
         self.clock = Clock(lambda: self.now_ns)
 

@@ -144,7 +144,9 @@ policy = "none"
 @pytest.mark.slow
 def test_a_rank_of_a_job_can_run_a_command_as_a_fresh_job(tmp_path):
     two_processors()
-    launcher, folder, file = find_launcher(), tmp_path / "told", tmp_path / "inside.toml"
+    launcher = find_launcher()
+    folder = tmp_path / "told"
+    file = tmp_path / "inside.toml"
     folder.mkdir()
     command = ["mpiexec", "-n", "2", sys.executable, "-c", TELL.format(RANK), str(folder)]
     file.write_text(EXPERIMENT.format(json.dumps(command)))

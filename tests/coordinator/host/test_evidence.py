@@ -1,6 +1,7 @@
 """Processes whose mark cannot be read are found by other evidence, and nobody else is."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -145,6 +146,18 @@ def test_a_pid_that_another_process_has_by_now_is_left_alone(directory, start):
     directory.note(process=f"elsewhere/{pid}/{begun}")
     assert not any("ended" in line for line in cleanup.release(directory))
     assert process.poll() is None
+
+
+def test_a_name_means_a_process_and_none_that_has_its_pid_later():
+    own = identity.name(os.getpid())
+    place, pid, start = own.rsplit("/", 2)
+    later = [f"{place}/{pid}/{int(start) + 1}", f"{place}x/{pid}/{start}", "", f"{place}/{1 << 22}/{start}"]
+    handles = [Process.named(name) for name in (own, *later)]
+    gone = [bool(select.select([one.fileno()], [], [], 0)[0]) for one in handles]
+    assert gone == [False, *[True] * len(later)]
+    assert handles[0].pid == os.getpid()
+    for one in handles:
+        one.close()
 
 
 def test_a_run_below_another_one_is_left_alone(directory):

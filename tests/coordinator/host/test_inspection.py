@@ -66,7 +66,8 @@ def test_a_tool_that_hangs_is_ended_with_what_it_has_started(victim):
 
 
 def test_the_limit_holds_for_all_tools_together(victim):
-    begin, before = time.monotonic(), children()
+    begin = time.monotonic()
+    before = children()
     outcomes = inspect([Inspection(victim, ("sleep", "1000"))] * (3 * AT_ONCE), os.environ, 0.5)
     assert [one.failure for one in outcomes] == ["did not end within 0.5 s"] * (3 * AT_ONCE)
     assert time.monotonic() - begin < 5
@@ -109,7 +110,7 @@ input()
 
 
 @pytest.mark.parametrize(
-    ("script", "stops", "told"),
+    "script, stops, told",
     [("exit 3", True, ""), ("kill -KILL $$", False, ""), ("kill -KILL $$", True, "SIGCONT\n")],
 )
 def test_only_a_debugger_that_was_killed_is_followed_by_a_signal(script, stops, told):

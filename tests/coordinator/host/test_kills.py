@@ -13,7 +13,7 @@ import signal
 
 import pytest
 from kills import Keys, Kill, NearReport, undisturbed
-from lives import ELSEWHERE
+from lives import ELSEWHERE, ON_HOSTS, TURNS_ELSEWHERE
 from netns_cluster import unavailable
 from runs import eventually, running, usable
 
@@ -24,9 +24,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIVES_S = {
     **{"run": 5.0, ELSEWHERE: 5.0, "calibrate": 5.0, "simulate": 2.0, "submit": 0.6, "exec": 1.0},
     "exec stuck": 2.5,
-    **{"colocate": 5.0, "turns": 3.0, "turns of others": 3.0, "run a sweep": 6.0, "simulate a sweep": 3.0},
+    **{"colocate": 5.0, "turns": 2.0, "turns of others": 3.0, "run a sweep": 6.0, "simulate a sweep": 3.0},
     **{"tune": 4.0, "record": 2.0, "reproduce": 8.0, "explore": 3.0, "compare": 1.2, "report": 2.0},
-    **{"advise": 3.0, "doctor": 20.0, "submit and wait": 2.0},
+    **{"advise": 3.0, "doctor": 20.0, "submit and wait": 2.0, TURNS_ELSEWHERE: 7.0},
 }
 """Most of each command's life. The short form kills within these times; the long one measures whole lives."""
 
@@ -79,11 +79,11 @@ def near_reports(count):
 
 def sharing(count):
     """So many kills of commands whose programs are no experiment, some of them others'."""
-    whats = ("turns of others", "turns", "turns of others", "colocate")
-    return [Kill(whats[number % 4], number, SEED) for number in range(count)]
+    whats = ("turns of others", "turns", "turns of others", "colocate", TURNS_ELSEWHERE)
+    return [Kill(whats[number % 5], number, SEED) for number in range(count)]
 
 
-LASTING = [what for what in LIVES_S if what != ELSEWHERE]
+LASTING = [what for what in LIVES_S if what not in ON_HOSTS]
 SIGNALS = (signal.SIGTSTP, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
 
@@ -95,14 +95,15 @@ def of_users(count):
     kills = []
     for number in range(count):
         again, place = divmod(number, len(LASTING))
-        what, signum = LASTING[place], SIGNALS[(again + place - 1) % len(SIGNALS)]
+        what = LASTING[place]
+        signum = SIGNALS[(again + place - 1) % len(SIGNALS)]
         kind = Kill if signum in (signal.SIGHUP, signal.SIGTERM) else Keys
         kills.append(kind(what, number, SEED, signum))
     return kills
 
 
 def nothing_remains(kill, life_s):
-    reason = unavailable() if kill.what == ELSEWHERE else ""
+    reason = unavailable() if kill.what in ON_HOSTS else ""
     if reason:
         pytest.skip(reason)
     outcome = kill.do(life_s(kill.what))
@@ -156,7 +157,7 @@ def test_nothing_remains_after_many_signals_of_users(kill):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("signum", "status", "mechanism"), [(signal.SIGTERM, 143, "freezer"), (signal.SIGINT, 130, "realtime")]
+    "signum, status, mechanism", [(signal.SIGTERM, 143, "freezer"), (signal.SIGINT, 130, "realtime")]
 )
 def test_an_interrupt_takes_effect_when_all_is_released(signum, status, mechanism):
     usable(mechanism)

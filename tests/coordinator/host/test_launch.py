@@ -56,7 +56,7 @@ def test_slurms_launcher_is_used_where_a_command_names_it_in_an_allocation_and_n
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"),
+    "word, expected",
     [
         *[("/x/mpiexec.hydra", True), ("mpirun.openmpi", True), ("srun", True), ("orterun", True)],
         *[("mpiexec-mpich-mp", True), ("./mpirun_tests.sh", False), ("srunner", False), ("./a", False)],
@@ -111,7 +111,8 @@ def fake(directory, answer):
 
 
 def test_the_launcher_beside_python_comes_before_path(tmp_path, monkeypatch):
-    beside, path = tmp_path / "a b", tmp_path / "path"
+    beside = tmp_path / "a b"
+    path = tmp_path / "path"
     beside.mkdir()
     path.mkdir()
     fake(beside, "HYDRA build details:\nVersion: 9.9")
@@ -188,7 +189,8 @@ def test_the_end_of_a_file_is_told_and_no_more_is_read(tmp_path):
 
 
 def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(tmp_path, monkeypatch):
-    ours, other = tmp_path / "ours", tmp_path / "other"
+    ours = tmp_path / "ours"
+    other = tmp_path / "other"
     for place, version in ((ours, "1.1"), (other, "2.2")):
         place.mkdir()
         fake(place, f"HYDRA build details:\nVersion: {version}")
@@ -206,7 +208,7 @@ def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(-7, ""), (135, ""), (7, "EXIT STRING: Bus error (signal 7)"), (1, "on signal 7")]
+    "status, said", [(-7, ""), (135, ""), (7, "EXIT STRING: Bus error (signal 7)"), (1, "on signal 7")]
 )
 def test_a_bus_error_is_explained(status, said, tmp_path):
     (tmp_path / "err").write_text(said)

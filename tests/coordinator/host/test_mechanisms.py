@@ -49,7 +49,8 @@ def progresses(process):
 @pytest.fixture
 def threads(directory, compiled, tmp_path):
     """A process with two threads that compute, and a function that reads how far each has come."""
-    program, file = compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE"), tmp_path / "counts-0"
+    program = compiled("gcc", "hybrid.c", "-fopenmp", "-DALONE")
+    file = tmp_path / "counts-0"
     words = [program, "1000000", "10", "100", str(tmp_path / "counts")]
     counts = lambda: list(memoryview(file.read_bytes()[:16]).cast("l"))  # noqa: E731
     with of_run(directory, *words, OMP_NUM_THREADS="2") as process:
@@ -112,6 +113,23 @@ def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(spin
     freezer.run(spinner)
 
 
+@pytest.mark.slow
+def test_a_freezer_closes_and_removes_the_groups_of_processes_that_it_drops(directory):
+    """However many processes come and go, none of their groups and descriptors stays."""
+    usable("freezer")
+    freezer = Freezer(directory)
+    (group,) = [one for one in mechanisms.cgroups_of_runs() if one.name == f"lockstep-{directory.run}"]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for rank in range(3):
+        with subprocess.Popen(["sleep", "60"]) as child:
+            freezer.adopt(process := Process(child.pid), 0, rank)
+            child.kill()
+        freezer.drop(process)
+        process.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert not list(group.glob("job-*"))
+
+
 def test_all_mechanisms_bear_with_a_process_that_has_ended(spinner, directory):
     os.kill(spinner.pid, signal.SIGKILL)
     os.waitpid(spinner.pid, 0)
@@ -172,9 +190,9 @@ def test_an_unavailable_mechanism_is_refused_with_its_reason(monkeypatch):
 LIMITS = [(1, None), (2, (2, 2, 1)), (10, (10, 10, 9)), (50, (50, 50, 10)), (99, (51, 50, 10))]
 
 
-@pytest.mark.parametrize(("limit", "granted"), LIMITS)
+@pytest.mark.parametrize("limit, granted", LIMITS)
 def test_the_ranks_are_always_below_what_controls_them(limit, granted, monkeypatch):
-    monkeypatch.setattr(priority, "_granted", lambda wanted: wanted <= limit)
+    monkeypatch.setattr(priority, "granted", lambda wanted: wanted[1] <= limit)
     monkeypatch.setattr(priority.resource, "getrlimit", lambda which: (0, limit))
     monkeypatch.setattr(priority.resource, "setrlimit", lambda which, limits: None)
     assert priority.levels.__wrapped__() == granted

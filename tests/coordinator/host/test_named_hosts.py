@@ -11,7 +11,7 @@ HERE = socket.gethostname()
 
 
 @pytest.mark.parametrize(
-    ("words", "others"),
+    "words, others",
     [
         (["mpiexec", "-n", "4", "./app"], False),
         (["mpiexec", "-hosts", f"{HERE}:2,localhost", "-n", "2", "./app"], False),
@@ -30,7 +30,7 @@ def test_options_of_launchers_name_hosts(words, others):
 
 
 @pytest.mark.parametrize(
-    ("lines", "others"),
+    "lines, others",
     [("", False), (f"# other\n{HERE}:2\nlocalhost slots=2\n", False), ("other:2\n", True)],
 )
 def test_host_files_are_read(tmp_path, lines, others):
@@ -44,7 +44,7 @@ def test_host_files_are_read(tmp_path, lines, others):
 
 
 @pytest.mark.parametrize(
-    ("variables", "others"),
+    "variables, others",
     [
         ({"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1"}, False),
         ({"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}, True),

@@ -252,7 +252,7 @@ def lay_way(top, how):
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"),
+    "how, reason",
     [
         ("open", "way can be changed by others (mode 0777)"),
         ("open to a group", "way can be changed by others (mode 0770)"),

@@ -64,7 +64,7 @@ exec env -i "$@"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "there"),
+    "words, there",
     [
         *((words, None) for words in (["--export=NONE"], ["--export", "OWN"], ["--export=ALL"])),
         *(([], there) for there in (None, "NONE", "OWN", "ALL")),
@@ -92,7 +92,8 @@ def test_an_exec_in_an_exec_wins_and_is_alone():
         'echo "$LD_PRELOAD|$LOCKSTEP_WAITING"',
     ]
     launcher("here")
-    inner, alone = two_phase(argv), run(argv)
+    inner = two_phase(argv)
+    alone = run(argv)
     assert inner.stdout == alone.stdout and alone.stdout.count("preload.so") == 1
 
 
@@ -118,7 +119,7 @@ MPICH = ["-genv", "MPICH_CH4_NETMOD", "ofi", "-genv", "FI_PROVIDER", "tcp"]
 
 
 @pytest.mark.parametrize(
-    ("mpi", "words", "extra"),
+    "mpi, words, extra",
     [("openmpi", ["-x", "HOME"], {}), ("here", ["-genvnone"], {}), ("here", [], {"HYDRA_ENV": "none"})],
 )
 def test_ranks_on_other_hosts_have_the_library(hosts, compiled, tmp_path, mpi, words, extra):

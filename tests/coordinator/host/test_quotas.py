@@ -64,7 +64,12 @@ def test_the_quotas_of_all_groups_around_count(groups, files, found, throttled):
 
 @pytest.mark.parametrize(
     ("root", "group", "below"),
-    [("/", "/jobs/7", "jobs/7"), ("/docker/1f", "/docker/1f", ""), ("/docker/1f", "/docker/1f/x", "x")],
+    [
+        ("/", "/jobs/7", "jobs/7"),
+        ("/docker/1f", "/docker/1f", ""),
+        ("/docker/1f", "/docker/1f/x", "x"),
+        ("/docker/1f", "/docker/1f2", "docker/1f2"),
+    ],
 )
 def test_the_group_of_a_controller_is_found_also_in_a_container(tmp_path, root, group, below):
     (tmp_path / below).mkdir(parents=True, exist_ok=True)

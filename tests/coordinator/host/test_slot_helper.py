@@ -81,7 +81,7 @@ def test_processes_take_turns_on_time_until_the_end_that_was_given(sleepers, nev
 
 
 @pytest.mark.parametrize(
-    ("event", "length_ns", "ends_ns"), [(True, 10**12, 10**12), (False, MS, -MS)], ids=["event", "over"]
+    "event, length_ns, ends_ns", [(True, 10**12, 10**12), (False, MS, -MS)], ids=["event", "over"]
 )
 def test_an_event_and_a_slot_that_is_over_end_the_call_at_once(event, length_ns, ends_ns, sleepers):
     helper, (ours, theirs) = SlotHelper(), socket.socketpair()
@@ -146,12 +146,14 @@ time.sleep(60)
 @pytest.mark.parametrize("by_helper", [True, False])
 def test_launchers_get_no_signal_but_what_they_have_started_does(never, tmp_path, by_helper):
     """Open MPI's would tell each signal that it passes on."""
-    launcher, proxy = tmp_path / "mpirun.x", tmp_path / "hydra_pmi_proxy"
+    launcher = tmp_path / "mpirun.x"
+    proxy = tmp_path / "hydra_pmi_proxy"
     for one in (launcher, proxy):
         shutil.copy("/bin/sh", one)
     words = [launcher, "-c", f"{proxy} -c 'sleep 60 & wait' & sleep 60 & wait"]
     child = subprocess.Popen(words, start_new_session=True)
-    helper, mechanism = SlotHelper(), known()["signals"](None)
+    helper = SlotHelper()
+    mechanism = known()["signals"](None)
     root = Process(child.pid)
     root.family = True
     try:
@@ -201,7 +203,9 @@ def test_after_every_call_all_processors_are_in_one_slot(tmp_path, never):
     files = [os.open(tmp_path / str(processor), os.O_RDWR | os.O_CREAT) for processor in range(3)]
     letters = b"ABCD"
     helper.load([100_000] * 4, [{p: [Order(WRITE, f, 0, x)] for p, f in enumerate(files)} for x in letters])
-    slot, due_ns, count = 0, 0, 0
+    slot = 0
+    due_ns = 0
+    count = 0
     for number in range(300):
         now_ns = time.monotonic_ns()
         begin_ns = due_ns if due_ns + 50_000 > now_ns else now_ns + 50_000
@@ -245,6 +249,9 @@ class Book:
     def adopt(self, process, job, rank):
         self.states[process] = "free"
 
+    def drop(self, process):
+        del self.states[process]
+
     def hold(self, process):
         self.states[process] = "held"
 
@@ -262,10 +269,12 @@ class Clerk:
     """A helper that carries ``due`` slots out, on a book, in each call."""
 
     def __init__(self, book):
-        self.book, self.due = book, 1
+        self.book = book
+        self.due = 1
 
     def load(self, lengths_ns, orders):
-        self.lengths_ns, self.orders = lengths_ns, orders
+        self.lengths_ns = lengths_ns
+        self.orders = orders
 
     def run(self, current, end_ns, descriptor, until_ns):
         notes = []
@@ -292,7 +301,8 @@ def test_a_switcher_with_a_helper_does_what_it_does_alone(slots, steps):
     runs = tuple(tuple(tuple(sorted(jobs)) for jobs in slot) for _, slot in slots)
     places = tuple((job, rank, rank) for job in range(2) for rank in range(2))
     table = Table(0, 0, True, tuple(length for length, _ in slots), runs, places)
-    alone, helped = Book(), Book()
+    alone = Book()
+    helped = Book()
     plain, clock = switching(alone, 3)
     clerk = Clerk(helped)
     ours, _ = switching(helped, 3, helper=clerk)
@@ -353,7 +363,7 @@ def test_where_no_thread_can_be_started_slots_change_in_python(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "how"), [("", "in C"), (str(Path(sys.executable).parent), "in Python")])
+@pytest.mark.parametrize("path, how", [("", "in C"), (str(Path(sys.executable).parent), "in Python")])
 def test_without_a_compiler_an_agent_changes_slots_in_python(path, how, tmp_path, monkeypatch):
     if path:
         monkeypatch.setenv("PATH", path)

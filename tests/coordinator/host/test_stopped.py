@@ -22,7 +22,7 @@ def victim(run, what):
 
 
 def test_a_part_that_is_stopped_from_outside_is_told():
-    with running(policy="none", jobs=1, phases=20_000) as run:
+    with running(policy="none", jobs=1, phases=20_000, timeout_s=200.0) as run:
         line = ""
         while "job 0 starts" not in line:
             line = run.driver.stderr.readline()
@@ -38,7 +38,7 @@ def test_a_part_that_is_stopped_from_outside_is_told():
                 assert line, run.result()
             assert words in line and f"kill -CONT {pid}" in line
             os.kill(pid, signal.SIGCONT)
-        assert run.result()["failure"] == ""
+        assert run.result(200)["failure"] == ""
 
 
 def test_a_launcher_whose_only_process_is_killed_at_once_fails_its_job():

@@ -22,7 +22,7 @@ def limited(monkeypatch, kind, soft, hard):
 
 
 @pytest.mark.parametrize(
-    ("kind", "soft", "hard", "words"),
+    "kind, soft, hard, words",
     [
         (resource.RLIMIT_NOFILE, 24, 24, "ulimit -n = 24: a run needs at least 32 descriptors"),
         (resource.RLIMIT_AS, 200 << 20, -1, "ulimit -v = 204800: a run needs at least 524288 KiB"),
@@ -34,9 +34,7 @@ def test_limits_that_are_too_tight_are_named(monkeypatch, kind, soft, hard, word
         processes.check_limits()
 
 
-@pytest.mark.parametrize(
-    ("kind", "soft", "hard"), [(resource.RLIMIT_NOFILE, 24, 40), (resource.RLIMIT_AS, -1, -1)]
-)
+@pytest.mark.parametrize("kind, soft, hard", [(resource.RLIMIT_NOFILE, 24, 40), (resource.RLIMIT_AS, -1, -1)])
 def test_limits_that_can_be_raised_or_do_not_exist_are_none(monkeypatch, kind, soft, hard):
     limited(monkeypatch, kind, soft, hard)
     processes.check_limits()

@@ -45,7 +45,7 @@ def connected(ranks):
     return any((there, here) in ends[1] for here, there in ends[0])
 
 
-@pytest.mark.parametrize(("mpi", "transport"), [("here", "TCP"), ("openmpi", "shared memory")])
+@pytest.mark.parametrize("mpi, transport", [("here", "TCP"), ("openmpi", "shared memory")])
 def test_a_program_that_was_stopped_goes_on(mpi, transport, compiled):
     program = compiled(mpi, "bsp.c")
     argv = [*launcher(mpi), "-n", "2", program, "20000", ".25", "40"]

@@ -20,7 +20,7 @@ from coordinator.decide.session import Plan
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
-from coordinator.node.contact import BEAT_S, QUIET_NS, Contact
+from coordinator.node.contact import BEAT_S, JOIN_S, QUIET_NS, Contact
 from coordinator.node.roster import Channel
 from coordinator.node.switcher import HOLD
 from coordinator.view import Decision, Slot
@@ -44,23 +44,23 @@ def test_tables_survive_the_wire(from_ns, lengths, cyclic):
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    "line, complaint",
     [
         (b"{", "not a line of JSON"),
         (b"[]", "not an object"),
         (b"\xff", "not a line of JSON"),
-        (b'{"type":"leave"}', "version None, required 6"),
-        (b'{"type":"leave","version":1}', "version 1, required 6"),
+        (b'{"type":"leave"}', "version None, required 7"),
+        (b'{"type":"leave","version":1}', "version 1, required 7"),
         (
-            b'{"type":"fly","version":6}',
+            b'{"type":"fly","version":7}',
             "unknown type 'fly'; known are start, resize",
         ),
-        (b'{"type":["a"],"version":6}', "unknown type"),
-        (b'{"type":"leave","version":6,"x":1}', "x"),
-        (b'{"type":"start","version":6,"job":1,"at_ns":2}', "cores"),
-        (b'{"type":"start","version":6,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
-        (b'{"type":"start","version":6,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
-        (b'{"type":"start","version":6,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
+        (b'{"type":["a"],"version":7}', "unknown type"),
+        (b'{"type":"leave","version":7,"x":1}', "x"),
+        (b'{"type":"start","version":7,"job":1,"at_ns":2}', "cores"),
+        (b'{"type":"start","version":7,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
+        (b'{"type":"start","version":7,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
+        (b'{"type":"start","version":7,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
     ],
 )
 def test_what_is_not_a_message_is_refused(line, complaint):
@@ -84,7 +84,8 @@ def test_a_channel_cuts_lines_wherever_they_are_broken_and_tells_the_end():
 
 def test_a_channel_keeps_what_the_peer_is_too_slow_to_take():
     ours, theirs = socket.socketpair()
-    channel, other = Channel(ours), Channel(theirs)
+    channel = Channel(ours)
+    other = Channel(theirs)
     sent = [b"x" * 10_000 for _ in range(100)]
     for line in sent:
         channel.send(line + b"\n")
@@ -350,7 +351,8 @@ def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run():
 
 def beats(lease_s, slot_ns, until_ns):
     """When signs of life are given beside slots of this length, by a clock that is exact."""
-    now_ns, given = 0, []
+    now_ns = 0
+    given = []
     contact = Contact(Clock(lambda: now_ns), lease_s, same_clock=True)
     while now_ns < until_ns:
         boundary_ns = (now_ns // slot_ns + 1) * slot_ns
@@ -371,6 +373,20 @@ def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms, le
     every_ns = min(round(BEAT_S * 1e9), length_ns // 4)
     gaps = [after - before for before, after in itertools.pairwise(given)]
     assert len(gaps) > 5 and max(gaps) <= every_ns + length_ns // 4
+
+
+def test_a_driver_is_awaited_from_the_first_sign_of_life_on():
+    """Before it, the agent may be held for long by the programs that start with it."""
+    now_ns = 0
+    contact = Contact(Clock(lambda: now_ns), 2.0, same_clock=True)
+    now_ns = round(3 * JOIN_S * 1e9)
+    assert not contact.silence()
+    assert contact.wants_beat(None)
+    contact.beat(0)
+    now_ns += round(0.99 * JOIN_S * 1e9)
+    assert not contact.silence()
+    now_ns += round(0.02 * JOIN_S * 1e9)
+    assert contact.silence() == f"its driver has not answered for {JOIN_S:g} s"
 
 
 def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it():

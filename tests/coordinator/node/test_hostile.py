@@ -79,9 +79,11 @@ def garbage(seed, count):
             case 0:
                 yield random_.randbytes(random_.randrange(200))
             case 1 if number % 12 == 1:
-                yield random_.choice([b"E\6", b"B\6", b"T\6"]) + random_.randbytes(random_.randrange(1, 12))
+                kind = random_.choice([b"E", b"B", b"T"]) + bytes([protocol.AGENTS_VERSION])
+                yield kind + random_.randbytes(random_.randrange(1, 12))
             case 1:
-                yield json.dumps({**json.loads(GOOD), "version": random_.randrange(7, 10)}).encode()
+                version = protocol.AGENTS_VERSION + random_.randrange(1, 4)
+                yield json.dumps({**json.loads(GOOD), "version": version}).encode()
             case 2:
                 yield bytes(line[: random_.randrange(len(line) - 2)])
             case 3:
@@ -148,7 +150,9 @@ def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(h
 
 def test_a_node_speaks_for_itself_alone(tmp_path):
     """Whatever name a peer takes, its key says which node it is."""
-    keys, first, second = Keys.make(), Keys.make(), Keys.make()
+    keys = Keys.make()
+    first = Keys.make()
+    second = Keys.make()
     endpoint = f"ipc://{tmp_path}/hub"
     hub = Hub(endpoint, keys, {first.public: 0, second.public: 1})
     lines = [Line(endpoint, keys.public, own) for own in (first, second)]
@@ -250,7 +254,8 @@ def begun(directory, interrupt):
     context = RunContext(directory, workload, launch_plan, lambda text: None, begin_ns + (1 << 40), begin_ns)
     driver = Driver(context, session, views, interrupt)
     driver._nodes = NoNodes()
-    driver._jobs, driver._prepared = RunningJobs(context, None, driver._nodes), True
+    driver._jobs = RunningJobs(context, None, driver._nodes)
+    driver._prepared = True
     conductor = Conductor(session, views, JobSet())
     conductor.prepare()
     driver._jobs.conductor = conductor

@@ -99,7 +99,8 @@ def in_another_process(file, rank, kind, name):
 @pytest.fixture
 def shared(request):
     """A page for three ranks; ``state`` is a rank's, ``locks`` the locks of a rank in this process."""
-    file, made = os.memfd_create("locks"), []
+    file = os.memfd_create("locks")
+    made = []
 
     def locks(rank, kind, name):
         made.append(SectionLocks(file, rank, 3, 1, kind, 1 << 62, Remedy(name)))
@@ -198,7 +199,7 @@ def remedy(kind, **more):
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    "table, message",
     [
         ({"policy": "none"}, "'none' stops none"),
         ({"policy": "none", **BIT}, "'none' stops none"),
@@ -227,7 +228,7 @@ def test_where_a_remedy_means_nothing_it_is_refused(table, message):
 
 
 @pytest.mark.parametrize(
-    ("more", "name"),
+    "more, name",
     [
         (remedy("warning"), "gang 10 ms, two-minute warning"),
         (remedy("warning", warning_us=2000), "gang 10 ms, two-minute warning 2 ms"),
@@ -244,7 +245,8 @@ DEFER = Remedy("defer", deferrals=3, deferral_us=50)
 
 def held(page, *states):
     """What becomes of a rank that has these states when it is looked at; the last one remains."""
-    mechanism, coming = Holder(), list(states)
+    mechanism = Holder()
+    coming = list(states)
 
     def step(deed=None):
         if deed:
@@ -262,7 +264,7 @@ def held(page, *states):
 
 
 @pytest.mark.parametrize(
-    ("states", "deeds"),
+    "states, deeds",
     [
         ([OUTSIDE], ["hold"]),
         ([INSIDE, INSIDE, OUTSIDE], ["pause", "pause", "hold"]),
@@ -280,7 +282,8 @@ def test_a_process_is_held_when_it_is_outside_of_sections(page, states, deeds):
 
 
 def test_a_section_that_is_entered_and_left_is_seen(page):
-    locks, marks = page.locks("none", limit_ns=0), SectionMarks(page.file)
+    locks = page.locks("none", limit_ns=0)
+    marks = SectionMarks(page.file)
     locks.enter(0)
     assert marks.inside(1)
     locks.leave(0)
@@ -343,7 +346,8 @@ class Stopped:
     pid = os.getpid()
 
     def __init__(self, name, ended=False):
-        self.name, self.ended = name, ended
+        self.name = name
+        self.ended = ended
 
     def wait(self, timeout_s):
         return self.ended
@@ -391,7 +395,7 @@ VISITOR = INSIDE, OUTSIDE
 
 
 @pytest.mark.parametrize(
-    ("states", "deeds"),
+    "states, deeds",
     [
         pytest.param([VISITOR, (OUTSIDE, OUTSIDE)], VISIT, id="in the place of the other rank"),
         pytest.param(
@@ -438,7 +442,7 @@ def test_the_picture_has_the_throughput_of_each_remedy_against_the_share_of_time
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("policy", "how"),
+    "policy, how",
     [("gang", "warning"), ("gang", "activations"), ("none", "conscious")],
 )
 def test_real_ranks_finish_under_each_remedy(policy, how):

@@ -16,7 +16,8 @@ from workloads.options import Options  # noqa: E402
 from workloads.program import Program  # noqa: E402
 from workloads.record import Recorder  # noqa: E402
 
-SWITCH_US, LATENCY_US = 100.0, 10.0
+SWITCH_US = 100.0
+LATENCY_US = 10.0
 
 
 def rule(estimate):
@@ -30,7 +31,8 @@ class Ranks:
 
     def __init__(self, size, monkeypatch, estimate="longest-wait"):
         self.rule = rule(estimate)
-        self.active, self.clock = 0, [[] for _ in range(size)]
+        self.active = 0
+        self.clock = [[] for _ in range(size)]
         self.queues = [[] for _ in range(size)]
         monkeypatch.setattr(messaging, "perf_counter_ns", lambda: self.clock[self.active].pop(0))
         monkeypatch.setattr(messaging.Messenger, "_make_bells", lambda *_: None)
@@ -57,14 +59,17 @@ class Ranks:
         self.arrive(len(self.messengers) - 1)
 
     def arrive(self, rank):
-        before, self.active = self.active, rank
+        before = self.active
+        self.active = rank
         self.messengers[rank].barrier(learning=self.learning)
         self.active = before
 
 
 class Comm:
     def __init__(self, ranks, rank, size):
-        self.ranks, self.rank, self.size = ranks, rank, size
+        self.ranks = ranks
+        self.rank = rank
+        self.size = size
 
     def Dup(self):
         return self
@@ -113,10 +118,13 @@ def simulated_waits(program, estimate=waiting_rules.DEFAULT_ESTIMATE, **argument
 
 def waits_of(outcome, processor):
     rows = [(time, category) for time, p, _, category, _ in outcome.timeline.tolist() if p == processor]
-    waits, began_ns, spun_ns = [], 0, None
+    waits = []
+    began_ns = 0
+    spun_ns = None
     for (time, category), (later, following) in pairwise(rows):
         if category == SYNCHRONIZING:
-            began_ns, spun_ns = time, later - time if following == IDLE else None
+            began_ns = time
+            spun_ns = later - time if following == IDLE else None
         elif category != COMPUTING and following == COMPUTING and began_ns:
             waits.append((began_ns, later - began_ns, spun_ns))
         if category == SYNCHRONIZING and following == COMPUTING:
@@ -132,7 +140,8 @@ def test_ranks_and_simulated_processes_spin_equally_long_after_the_same_waits(mo
     barriers = simulated_waits(program, estimate=estimate, seed=4)
     assert len(barriers) == 149
     ranks = Ranks(4, monkeypatch, estimate)
-    blocked, limits = 0, set()
+    blocked = 0
+    limits = set()
     for barrier in barriers:
         for limit_ns, (_, waited_ns, spun_ns) in zip(ranks.limits_ns(), barrier, strict=True):
             assert waited_ns <= limit_ns if spun_ns is None else spun_ns == limit_ns

@@ -154,7 +154,7 @@ BY_HAND = [
 ]
 
 
-@pytest.mark.parametrize(("allocator", "taken", "processes", "grid", "expected"), BY_HAND)
+@pytest.mark.parametrize("allocator, taken, processes, grid, expected", BY_HAND)
 def test_submeshes_by_hand(allocator, taken, processes, grid, expected):
     assert allocator(mask(p for p in range(16) if p not in taken), processes, *grid) == expected
 
@@ -187,7 +187,8 @@ def promised(policy, allocator, place, region, grid):
         return frozenset(region) in every_subcube(N, len(region).bit_length() - 1)
     if allocator in SCATTERED:
         return len(region) == len(place)
-    x, y = {p % grid.columns for p in region}, {p // grid.columns for p in region}
+    x = {p % grid.columns for p in region}
+    y = {p // grid.columns for p in region}
     return len(region) == len(x) * len(y) == (max(x) - min(x) + 1) * (max(y) - min(y) + 1)
 
 
@@ -202,7 +203,8 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
     jobs = [Job(number, size) for number, (_, size) in enumerate(steps)]
     run = Session(policies.create(name, {"allocator": allocator}), Machine(16, Topology("mesh", grid)), jobs)
     lost, here, waiting, now_ns = set(), [], list(range(len(jobs))), 0
-    kept, alone = set(), set()
+    kept = set()
+    alone = set()
     for choice, number in steps:
         now_ns += 1
         placed = sorted(run.plan.decision.placements) if run.plan else []
@@ -222,7 +224,8 @@ def test_no_processor_is_given_twice_or_when_lost_and_all_come_back(which, steps
             here.remove(job)  # as the driver does
             run.depart(job).decide(now_ns)
         decision = run.plan.decision
-        places, regions = decision.placements, decision.state.regions
+        places = decision.placements
+        regions = decision.state.regions
         given_out = [p for region in regions.values() for p in region]
         assert len(given_out) == len(set(given_out))
         assert lost.isdisjoint(p for place in places.values() for p in place)
@@ -251,7 +254,8 @@ def wasted(allocator, sizes, seconds, policy="hypercube", processors=4):
 
 def test_fragmentation_by_hand():
     """From 10 s to 20 s processors 0 and 2 are free while a job waits for two; the last job ends at 30 s."""
-    sizes, seconds = [1, 1, 1, 1, 2], [10, 20, 10, 20, 10]
+    sizes = [1, 1, 1, 1, 2]
+    seconds = [10, 20, 10, 20, 10]
     waste = wasted("buddy", sizes, seconds)
     assert (waste.internal, waste.external, waste.missed) == (0, 2 * 10 / (4 * 30), 1 / 6)
     waste = wasted("modified-buddy", sizes, seconds)
@@ -289,7 +293,7 @@ def test_bipartition_brings_neighbours_of_a_grid_nearer():
         assert hops(partners, addresses) <= most * 4 * processes < hops(partners, range(processes))
 
 
-@pytest.mark.parametrize(("processes", "width"), [(16, 4), (32, 8), (64, 8)])
+@pytest.mark.parametrize("processes, width", [(16, 4), (32, 8), (64, 8)])
 def test_gray_codes_of_rows_and_columns_bring_all_neighbours_of_a_grid_next_to_each_other(processes, width):
     places = [divmod(rank, width) for rank in range(processes)]
     codes = [(row ^ row >> 1) * width + (column ^ column >> 1) for row, column in places]

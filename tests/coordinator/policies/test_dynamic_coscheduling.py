@@ -16,7 +16,8 @@ from workloads.coscheduling import Coscheduling, Turns, run_next
 from workloads.program import Program
 from workloads.validation import InputError
 
-PATIENCE_NS, LEAST_RUN_NS = 50_000, 1_000_000
+PATIENCE_NS = 50_000
+LEAST_RUN_NS = 1_000_000
 AT_NS = 10**12
 
 
@@ -116,7 +117,8 @@ class Kernel:
     """Ranks 0 to 2 on processors of their own, with class and priority; notes whom somebody raises."""
 
     def __init__(self, priorities):
-        self.priorities, self.changes = dict(enumerate(priorities)), []
+        self.priorities = dict(enumerate(priorities))
+        self.changes = []
 
     def __getattr__(self, name):
         assert not name.startswith("sched_set")
@@ -138,7 +140,7 @@ class Kernel:
 
 
 @pytest.mark.parametrize(
-    ("priorities", "changes"),
+    "priorities, changes",
     [
         pytest.param((10, 10, 10), [(1, 11), (1, 10), (2, 11), (2, 10)], id="as usual"),
         pytest.param((11, 10, 10), [(1, 11), (1, 10), (0, 10), (2, 11), (2, 10)], id="it is raised itself"),
@@ -149,7 +151,8 @@ class Kernel:
 def test_a_rank_raises_its_peers_for_a_moment_only(tmp_path, monkeypatch, priorities, changes):
     kernel = Kernel(priorities)
     monkeypatch.setattr("workloads.coscheduling.os", kernel)
-    looking, turns = Coscheduling({1: 1, 2: 2}, tmp_path, 7, 1e6, 0.1), Turns(tmp_path)
+    looking = Coscheduling({1: 1, 2: 2}, tmp_path, 7, 1e6, 0.1)
+    turns = Turns(tmp_path)
     for peer, rival in ((1, 8), (2, 9)):
         turns.spins_in_vain(peer, rival, monotonic_ns())
         turns.spins_in_vain(rival * 10, 7, monotonic_ns())  # the second rival is served after job 7
@@ -162,7 +165,9 @@ class Interrupted:
     """The page of one rank; another rank acts after the given number of its accesses."""
 
     def __init__(self, words, after, act):
-        self.words, self.left, self.act = words, after, act
+        self.words = words
+        self.left = after
+        self.act = act
 
     def _step(self):
         if self.left == 0:

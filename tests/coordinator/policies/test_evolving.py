@@ -28,7 +28,7 @@ def test_other_policies_are_not_asked(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "sizes", "events", "service_ms"),
+    "name, options, sizes, events, service_ms",
     [
         ("none", {}, (2, 1), "0 1@10 0:1@30", [{0: 0}, {0: 20, 1: 0}, {0: 50, 1: 10}]),
         (
@@ -83,7 +83,7 @@ def test_a_program_is_not_believed_more_than_it_can_know():
 
 
 @pytest.mark.parametrize(
-    ("given", "rule"),
+    "given, rule",
     [
         ("serial", "a list of pairs"),
         ([[1, 2, 3]], "a list of pairs"),
@@ -125,7 +125,8 @@ def simulated(policy):
 
 
 def test_two_programs_out_of_step_end_sooner_if_processors_follow_their_parallelism():
-    dynamic, semi_static = simulated("dynamic"), simulated("dyn-equi")
+    dynamic = simulated("dynamic")
+    semi_static = simulated("dyn-equi")
     assert dynamic.failure == semi_static.failure == ""
     ends = [sum(job.finish_ns for job in outcome.jobs) for outcome in (dynamic, semi_static)]
     assert ends[0] < 0.95 * ends[1]

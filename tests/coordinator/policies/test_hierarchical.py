@@ -42,7 +42,8 @@ def test_gangs_run_whole_and_nobody_starves(processors, history):
     """Whatever happens; a job that stays has run, at the latest, when two rounds have passed."""
     jobs = [Job(n, min(size, processors), 0) for n, (_, size, _) in enumerate(history)]
     run = session("dhc", jobs, processors, quantum_ms=10)
-    here, now_ns = [], 0
+    here = []
+    now_ns = 0
 
     def look(plan):
         for index, slot in enumerate(plan.decision.slots):

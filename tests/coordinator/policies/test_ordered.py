@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.policies import allocation
-from coordinator.policies.ordered import BACKFILLS, QUEUES, earliest, occupy, score
+from coordinator.policies.backfilling import earliest, occupy
+from coordinator.policies.ordered import BACKFILLS, QUEUES, score
+from coordinator.policies.predictions import corrected, predicted
+from coordinator.view import ExecutionTime, Job, Machine, Reason, View
+from harness.predict.trace import read
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import Following, rigid
 from harness.simulator.jobs.simulate import simulate
@@ -44,9 +48,9 @@ def played(jobs, **parameters):
 
 
 @settings(max_examples=150, deadline=None)
-@given(JOBS, st.sampled_from(STATIC))
-def test_conservative_never_starts_a_job_after_a_reservation_of_it(jobs, order):
-    outcome, plans = played(jobs, order=order, backfill="conservative")
+@given(JOBS, st.sampled_from(STATIC), st.sampled_from(["user", "perfect"]))
+def test_conservative_never_starts_a_job_after_a_reservation_of_it(jobs, order, estimate):
+    outcome, plans = played(jobs, order=order, backfill="conservative", estimate=estimate)
     for _, plan in plans:
         for job, start_ns in plan.decision.state.starts_ns.items():
             assert outcome.start_ns[job] <= start_ns
@@ -58,7 +62,8 @@ def test_easy_never_delays_the_first_job(jobs, order):
     """As long as a job is the first to wait, the time at which enough processors are free, by the estimates
     of those that run, does not grow."""
     columns = made(jobs)
-    facts = zip(columns.submit_ns.tolist(), columns.estimates_ns().tolist(), strict=True)
+    estimates_ns = columns.estimates_ns().tolist()
+    facts = zip(columns.submit_ns.tolist(), estimates_ns, strict=True)
     keys = [
         (score(QUEUES[order], submit_ns / S, 0.0, estimate_ns / S, size), job)
         for job, ((submit_ns, estimate_ns), (_, size, *_)) in enumerate(zip(facts, jobs, strict=True))
@@ -72,7 +77,8 @@ def test_easy_never_delays_the_first_job(jobs, order):
         promised_ns = {job: end_ns for job, end_ns in promised_ns.items() if keys[job] < come}
         before_ns = at_ns
         _, first = min(waiting, default=come)
-        placements, ends_ns = plan.decision.placements, plan.decision.state.ends_ns
+        placements, begins_ns = plan.decision.placements, plan.decision.state.begins_ns
+        ends_ns = {job: begins_ns[job] + estimates_ns[job] for job in placements}
         free = 8 - sum(len(place) for place in placements.values())
         for end_ns, job in sorted((ends_ns[job], job) for job in placements if waiting):
             free += len(placements[job])
@@ -113,6 +119,60 @@ def test_jobs_that_follow_others_wait_from_their_arrival_on(order, backfill):
     followed = replace(jobs, following=following)
     one, (other, _) = simulate(followed, 1, policy), event_by_event.simulate(followed, 1, policy)
     assert one.start_ns.tolist() == other.start_ns.tolist()
+
+
+def test_predictions_are_the_mean_of_two_run_times_at_most_the_estimate():
+    assert predicted(90, -1, -1) == predicted(90, 20, -1) == 90
+    assert predicted(90, 20, 41) == 30
+    assert predicted(25, 20, 41) == 25
+
+
+def test_a_job_that_outlives_its_prediction_gets_one_that_is_twice_as_long():
+    assert [corrected(30, 100, elapsed) for elapsed in (0, 29, 30, 59, 60, 99, 100, 200)] == [
+        *(30, 30, 60, 60, 100, 100, 100, 100)
+    ]
+
+
+LOG = """; MaxProcs: 2
+1 0 -1 10 1 -1 -1 1 1000 -1 1 {0} -1 -1 -1 -1 -1 -1
+2 0 -1 20 1 -1 -1 1 1000 -1 1 {0} -1 -1 -1 -1 -1 -1
+3 30 -1 40 1 -1 -1 1 40 -1 1 7 -1 -1 -1 -1 -1 -1
+4 31 -1 10 2 -1 -1 2 10 -1 1 7 -1 -1 -1 -1 -1 -1
+5 32 -1 {1} 1 -1 -1 1 1000 -1 1 {0} -1 -1 -1 -1 -1 -1
+6 55 -1 18 1 -1 -1 1 18 -1 1 7 -1 -1 -1 -1 -1 -1
+"""
+"""The fifth job runs for as long as the first two on average, or longer, and says that it needs 1000 s; the
+fourth waits for the third, whose estimate is right."""
+
+
+@pytest.mark.parametrize(
+    ("backfill", "user", "run_s", "starts_s"),
+    [
+        ("easy", 3, 15, [0, 0, 30, 70, 32, 80]),  # predicted: 15 s, which fit before the fourth job
+        ("conservative", 3, 15, [0, 0, 30, 70, 32, 80]),
+        ("easy", -1, 15, [0, 0, 30, 70, 80, 80]),  # nobody knows whose it is: its estimate holds
+        ("conservative", -1, 15, [0, 0, 30, 70, 80, 80]),
+        ("easy", 3, 36, [0, 0, 30, 70, 32, 80]),
+        # At 47 s it gets 30 s, at 62 s 60 s. The fourth job is then planned for 92 s: the last one passes.
+        ("conservative", 3, 36, [0, 0, 30, 86, 32, 68]),
+    ],
+)
+def test_jobs_are_backfilled_by_what_their_users_ran_last(tmp_path, backfill, user, run_s, starts_s):
+    path = tmp_path / "log.swf"
+    path.write_text(LOG.format(user, run_s))
+    jobs = read(path).jobs
+    policy = policies.create("ordered", {"backfill": backfill, "estimate": "last-two"})
+    for outcome in (simulate(jobs, 2, policy), event_by_event.simulate(jobs, 2, policy)[0]):
+        assert (outcome.start_ns / S).tolist() == starts_s
+
+
+def test_true_execution_times_are_used_where_they_are_known():
+    """Else a policy with perfect estimates goes by those of users."""
+    known = Job(0, 1, estimate=ExecutionTime(9.0), execution_time=ExecutionTime(2.0))
+    view = View(Machine(1), 0, (known, Job(1, 1, estimate=ExecutionTime(3.0))), 2)
+    for estimate, first in (("perfect", 0), ("user", 1)):
+        policy = policies.create("ordered", {"order": "sjf", "estimate": estimate})
+        assert [*policy.decide(view, Reason.ARRIVAL).placements] == [first]
 
 
 def test_formulas_of_orders():
@@ -157,7 +217,7 @@ def test_free_processors_by_steps_are_those_of_each_second(spans):
         assert free[sum(begin <= second for begin in begins_ns[:steps]) - 1] == expected
     for size, length in ((1, 1), (5, 3), (9, 20)):
         fits = (at for at in range(40) if all(count >= size for count in seconds[at : at + length]))
-        assert begins_ns[earliest(size, length, begins_ns, free, steps)] == next(fits)
+        assert begins_ns[earliest(size, length, (0, 0), begins_ns, free, steps)] == next(fits)
 
 
 @pytest.mark.parametrize("backfill", BACKFILLS)

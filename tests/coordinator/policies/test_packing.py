@@ -10,7 +10,8 @@ from coordinator.policies import packing
 
 def seated(name, sizes, processors=8):
     """Seats of jobs that arrive one after the other."""
-    taken, seats = set(), {}
+    taken = set()
+    seats = {}
     for number, size in enumerate(sizes):
         seats[number] = packing.seat(name, taken, size, processors)
         taken |= set(seats[number])
@@ -18,7 +19,7 @@ def seated(name, sizes, processors=8):
 
 
 @pytest.mark.parametrize(
-    ("name", "taken", "size", "seat"),
+    "name, taken, size, seat",
     [
         ("matrix", range(8), 8, range(8, 16)),
         ("matrix", range(4), 5, range(8, 13)),  # five processes do not fit beside four
@@ -153,7 +154,8 @@ def test_migration_moves_only_gangs_of_rows_that_it_empties(name, processors, ga
     everybody = seated(name, [min(size, processors) for size, _ in gangs], processors)
     seats = {number: everybody[number] for number, (_, stays) in enumerate(gangs) if stays}
     moved = packing.migrate(name, seats, processors)
-    before, after = rows_of(seats, processors), rows_of(moved, processors)
+    before = rows_of(seats, processors)
+    after = rows_of(moved, processors)
     assert moved.keys() == seats.keys() and after <= before
     slots = [n for place in moved.values() for n in place]
     assert len(set(slots)) == len(slots)

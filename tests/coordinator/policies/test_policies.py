@@ -12,6 +12,7 @@ from sessions import MS, session
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.view import Decision, Job, Machine, Reason, Slot, View
+from harness.spec.scheduler import plain
 from workloads.validation import InputError
 
 ROUNDS = ("dhc", "dqt", "fair-dqt", "two-queue", "modified-two-queue", "multilevel-two-queue")
@@ -176,5 +177,5 @@ def test_every_policy_is_documented_with_its_parameters_and_their_defaults():
     for name, policy in policies.known().items():
         assert policy.source and policy.__doc__
         for key, value in policies.parameters(name).items():
-            shown = f"`{value}`" if isinstance(value, str) else json.dumps(value).replace(".0", "")
+            shown = f"`{value}`" if isinstance(value, str) else json.dumps(plain(value)).replace(".0", "")
             assert re.search(rf"`{key}` \(default {re.escape(shown)}[,)]", sections[name]), (name, key)

@@ -66,7 +66,7 @@ def session(how):
 
 
 @pytest.mark.parametrize(
-    ("how", "line", "said"),
+    "how, line, said",
     [
         ("raises", LINES['"raises": lambda: places[3],'], "in <lambda>: KeyError: 3"),
         ("nothing", DECIDE, "in decide: returns None, and no Decision"),
@@ -95,7 +95,7 @@ def test_so_do_other_methods_of_a_policy(faulty):
 
 
 @pytest.mark.parametrize(
-    ("present", "former", "rule"),
+    "present, former, rule",
     [
         ('source = "a test"', "needs_mechanism = True", "write stops_processes for needs_mechanism"),
         ("decide(self, view, reason)", "decide(self, view, why)", "write reason for why"),

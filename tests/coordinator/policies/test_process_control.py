@@ -23,7 +23,8 @@ from workloads.validation import InputError
 )
 def test_nobody_waits_and_no_job_that_can_help_it_has_more_processes_than_processors(processors, kinds, data):
     jobs = [Job(number, size, malleable=can) for number, (size, can) in enumerate(kinds)]
-    run, here = session("process-control", jobs, processors), []
+    run = session("process-control", jobs, processors)
+    here = []
     for job in jobs:
         here.append(job)
         plan = run.arrive(job.number).decide(0)

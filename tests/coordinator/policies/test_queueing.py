@@ -19,7 +19,9 @@ def play(policy, jobs, lengths, ends):
     plan = session.arrive(jobs[0]).decide(0)
     for job in jobs[1:]:
         plan = session.arrive(job).decide(0)
-    left, ran, now_ns = dict(lengths), [], 0
+    left = dict(lengths)
+    ran = []
+    now_ns = 0
     while left and len(ran) < ends:
         slot, end_ns = plan.cycle.slot_at(now_ns)
         (job,) = plan.decision.slots[slot].runs[0]
@@ -36,7 +38,9 @@ def play(policy, jobs, lengths, ends):
 
 
 def round_robin(lengths, quantum_ms):
-    queue, left, ran = list(lengths), dict(lengths), []
+    queue = list(lengths)
+    left = dict(lengths)
+    ran = []
     while queue:
         job = queue.pop(0)
         ran.append((job, quantum_ms))
@@ -47,7 +51,9 @@ def round_robin(lengths, quantum_ms):
 
 def foreground_background(lengths, quanta_ms):
     """Textbook FB: the first job of the highest level that has one gets a quantum and goes one level down."""
-    levels, left, ran = [list(lengths)], dict(lengths), []
+    levels = [list(lengths)]
+    left = dict(lengths)
+    ran = []
     while any(levels):
         level = next(n for n, queue in enumerate(levels) if queue)
         job = levels[level].pop(0)
@@ -103,7 +109,8 @@ def order(plan):
 def test_short_jobs_do_not_prolong_a_round_for_the_long_one_in_service():
     """Of three places the long job has one: each third slot is its own."""
     run = session("two-queue", [1] * 12, 1, arrived=12, service=3, quantum_ms=10)
-    ran, now_ns = [], 0
+    ran = []
+    now_ns = 0
     while len(ran) < 13:
         slot, end_ns = run.plan.cycle.slot_at(now_ns)
         (job,) = run.plan.decision.slots[slot].runs[0]
@@ -127,8 +134,12 @@ class Watched:
     def __init__(self, name, options, count):
         self.policy = policies.create(name, options)
         self.session = Session(self.policy, Machine(1), [Job(n, 1) for n in range(count)])
-        self.now_ns, self.arrived, self.count = 0, 0, count
-        self.here, self.served, self.ran = [], [], []
+        self.now_ns = 0
+        self.arrived = 0
+        self.count = count
+        self.here = []
+        self.served = []
+        self.ran = []
 
     def arrive(self):
         if self.arrived < self.count:
@@ -159,8 +170,10 @@ class Watched:
 
     def check(self, plan):
         """The office now and after each slot to come, and the table."""
-        state, rules = plan.decision.state, self.policy.rules()
-        office, table = state.office, order(plan)
+        state = plan.decision.state
+        rules = self.policy.rules()
+        office = state.office
+        table = order(plan)
         assert len(set(table)) == len(table), "one slot a round"
         assert bool(table) == bool(self.here), "somebody runs if anybody is here"
         for job in (None, *table):

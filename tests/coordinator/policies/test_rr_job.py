@@ -42,7 +42,9 @@ def test_a_job_of_one_process_has_a_processor_and_that_of_two_takes_turns_on_the
 def test_every_job_has_the_same_service_in_a_round(processors, rows, random):
     """But for the rounding of turns to nanoseconds, or while nobody is stopped."""
     jobs = [Job(number, processes) for number, (processes, _) in enumerate(rows)]
-    run, now_ns, here = session("rr-job", jobs, processors, quantum_ms=10), 0, []
+    run = session("rr-job", jobs, processors, quantum_ms=10)
+    now_ns = 0
+    here = []
     for job, (_, wait_ms) in zip(jobs, rows, strict=True):
         now_ns += wait_ms * MS
         run.arrive(job.number).decide(now_ns)
@@ -56,7 +58,7 @@ def test_every_job_has_the_same_service_in_a_round(processors, rows, random):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "equal"), [("rr-job", True), ("gang", False)])
+@pytest.mark.parametrize("policy, equal", [("rr-job", True), ("gang", False)])
 def test_jobs_of_one_and_of_two_processes_get_equal_service_within_3_percent(policy, equal):
     """Both have 400 ms of work, and processes that do not wait for each other."""
     jobs = [

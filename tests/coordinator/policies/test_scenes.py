@@ -5,7 +5,8 @@ from sessions import MS, after, session, sizes, slots
 
 from coordinator.view import Job
 
-GANG, ROUND = {"quantum_ms": 10}, {"service": 2, "quanta_ms": [10]}
+GANG = {"quantum_ms": 10}
+ROUND = {"service": 2, "quanta_ms": [10]}
 FLEXIBLE = [Job(number, 2, moldable=True) for number in range(3)]
 
 SCENES = [
@@ -92,9 +93,7 @@ SCENES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "jobs", "processors", "events", "shown", "end_ms"), SCENES, ids=str
-)
+@pytest.mark.parametrize("name, options, jobs, processors, events, shown, end_ms", SCENES, ids=str)
 def test_policies_decide_so(name, options, jobs, processors, events, shown, end_ms):
     run = session(name, jobs, processors, **options)
     plan = after(run, events)
@@ -161,9 +160,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "jobs", "processors", "events", "places", "shown"), PLACES, ids=str
-)
+@pytest.mark.parametrize("name, options, jobs, processors, events, places, shown", PLACES, ids=str)
 def test_policies_place_jobs_so(name, options, jobs, processors, events, places, shown):
     plan = after(session(name, jobs, processors, **options), events)
     placements = plan.decision.placements

@@ -38,7 +38,7 @@ def test_every_process_has_the_same_time_in_a_round_as_with_a_common_clock(proce
     assert rounds[0] == rounds[1]
 
 
-@pytest.mark.parametrize(("synchronised", "least", "most"), [(True, 1.0, 1.1), (False, 1.8, 2.1)])
+@pytest.mark.parametrize("synchronised, least, most", [(True, 1.0, 1.1), (False, 1.8, 2.1)])
 def test_fine_grained_jobs_run_only_while_all_their_processes_do(synchronised, least, most):
     policy = policies.create("gang", {"quantum_ms": 4, "synchronised": synchronised})
     machine = SimulatedMachine(2, context_switch_us=5, latency_us=3, local="round-robin")

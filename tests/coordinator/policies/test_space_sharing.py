@@ -373,12 +373,12 @@ def started(free, running, waiting, now=5):
     taken = sum(size for _, size in running)
     places = iter(range(taken))
     held = {~n: tuple(itertools.islice(places, size)) for n, (_, size) in enumerate(running)}
-    ends_ns = {~n: end for n, (end, _) in enumerate(running)}
-    jobs = [Job(number, len(place)) for number, place in held.items()]
+    jobs = [Job(~n, size, estimate=ExecutionTime(end * size / 1e9)) for n, (end, size) in enumerate(running)]
     for number, (size, time) in enumerate(waiting):
         jobs.append(Job(number, size, estimate=ExecutionTime(time * size / 1e9)))
+    begins_ns = dict.fromkeys(held, 0)
     view = View(
-        Machine(free + taken), now, tuple(jobs), len(jobs), Decision(held, (), state=Promises(ends_ns))
+        Machine(free + taken), now, tuple(jobs), len(jobs), Decision(held, (), state=Promises(begins_ns))
     )
     placed = policies.create("easy", {}).decide(view, Reason.ARRIVAL).placements
     return [number for number in placed if number >= 0]

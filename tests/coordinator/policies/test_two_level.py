@@ -25,7 +25,8 @@ def test_sequential_jobs_are_in_every_slot_and_change_nothing_for_gangs(name, st
     """At most one gang is on a processor; under ``gang`` they have the slots that they have alone."""
     jobs = [Job(number, size) for number, (_, size, _) in enumerate(steps)]
     both, alone = (session(name, jobs, 4, **options) for options in ({"share": "sequential"}, {}))
-    here, now_ns = [], 0
+    here = []
+    now_ns = 0
 
     def look():
         decision = both.plan.decision

@@ -46,7 +46,9 @@ def test_often_is_more_than_so_many_messages_per_processor_time_and_half_is_enou
 
 
 def test_a_rank_looks_when_it_is_time_and_tells_what_is_new(monkeypatch):
-    peers, asked, now = [], [], [0]
+    peers = []
+    asked = []
+    now = [0]
     monkeypatch.setattr(coscheduling, "monotonic_ns", lambda: now[0])
     monkeypatch.setattr(coscheduling, "thread_time_ns", lambda: now[0])
     ours = Observer(peers.append, observe_ms=10, messages_per_ms=1)
@@ -59,7 +61,7 @@ def test_a_rank_looks_when_it_is_time_and_tells_what_is_new(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("program", "rows"),
+    "program, rows",
     [
         (Program("BARRIER", 3, phases=1), [[0, 1, 1], [1, 0, 0], [1, 0, 0]]),
         (Program("TRANSPOSE", 3, phases=1), [[0, 4, 4], [4, 0, 2], [4, 2, 0]]),
@@ -197,7 +199,9 @@ def courses(draw):
 @given(courses())
 def test_whoever_communicates_runs_together_undisturbed_and_everybody_runs(course):
     processors, sizes, words = course
-    run, now_ns, sets = communicating(sizes, processors), 0, {}
+    run = communicating(sizes, processors)
+    now_ns = 0
+    sets = {}
     for job, rank, peers, wait_ms in words:
         now_ns += wait_ms * MS
         if job < len(sizes) and rank < sizes[job]:
@@ -219,7 +223,8 @@ def test_whoever_communicates_runs_together_undisturbed_and_everybody_runs(cours
     assert set.union(*allowed) == {(job, rank) for job, size in enumerate(sizes) for rank in range(size)}
     for job, heard in sets.items():
         for ranks in connected(heard):
-            members, used = {(job, rank) for rank in ranks}, {places[job][rank] for rank in ranks}
+            members = {(job, rank) for rank in ranks}
+            used = {places[job][rank] for rank in ranks}
             if len(used) > 1:
                 (together,) = [able for able in allowed if members & able]
                 assert {(n, r) for n, r in together if places[n][r] in used} == members
@@ -263,7 +268,8 @@ def simulated(policy, **how):
 
 def test_simulated_jobs_that_communicate_often_get_slots():
     with_sets = simulated("working-sets", quantum_ms=10, observe_ms=10)
-    gangs, nothing = simulated("gang", quantum_ms=10), simulated("none")
+    gangs = simulated("gang", quantum_ms=10)
+    nothing = simulated("none")
     assert max(with_sets) < 1.1 * max(gangs)
     assert max(nothing) > 1.5 * max(with_sets)
     too_few = simulated("working-sets", quantum_ms=10, messages_per_ms=1e6)
@@ -271,7 +277,8 @@ def test_simulated_jobs_that_communicate_often_get_slots():
 
 
 def test_the_simulator_refuses_processes_without_turns():
-    fifo, job = replace(MACHINE, local="fifo"), SimulatedJob(0, Program("BARRIER", 2, phases=5))
+    fifo = replace(MACHINE, local="fifo")
+    job = SimulatedJob(0, Program("BARRIER", 2, phases=5))
     with pytest.raises(InputError, match="get time slices"):
         simulate([job], fifo, policies.create("working-sets", {}))
 
@@ -281,7 +288,7 @@ def test_the_simulator_refuses_processes_without_turns():
 def test_real_jobs_that_communicate_often_get_slots(granularities_us):
     """Slots change only where there are working sets."""
     options = {"quantum_ms": 20, "observe_ms": 20}
-    programs = [{"granularity_us": us, "phases": 400_000 // us} for us in granularities_us]
+    programs = [{"granularity_us": us, "phases": 250_000 // us} for us in granularities_us]
     result = run_workload(workload("working-sets", options=options, programs=programs), None)
     assert result.failure == ""
     assert len(result.ranks) == 2 * len(programs)

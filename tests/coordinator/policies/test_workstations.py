@@ -162,7 +162,7 @@ def test_owners_of_a_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("owners", "words"),
+    "owners, words",
     [
         ([{"processors": [2], "times_s": [[1, 2]]}], "owners[0].processors"),
         ([{"times_s": [[2, 1]]}], "owners[0].times_s[0]"),
@@ -246,7 +246,7 @@ def test_a_real_process_moves_to_an_idle_processor_and_is_stopped_without_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "grace_s"), [("driver", 0.0), ("agent", 60.0), ("guardian", 60.0)])
+@pytest.mark.parametrize("part, grace_s", [("driver", 0.0), ("agent", 60.0), ("guardian", 60.0)])
 def test_whoever_is_killed_while_a_job_is_suspended_or_vacates_nothing_stays_stopped(part, grace_s):
     options = {"grace_s": grace_s}
     with running(policy="condor", jobs=1, phases=100_000, options=options, owners=[0.4, 0.4]) as run:

@@ -84,7 +84,7 @@ def framed(name, longs, rest=b""):
 
 
 @pytest.mark.parametrize(
-    ("message", "complaint"),
+    "message, complaint",
     [
         (BEAT[:-1], "not a Beat"),
         (BEAT + b"\0", "not a Beat"),

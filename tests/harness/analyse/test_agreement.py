@@ -24,7 +24,7 @@ def test_errors_count_whatever_their_sign():
 
 
 @pytest.mark.parametrize(
-    ("rows", "tau", "pairs"),
+    "rows, tau, pairs",
     [
         # Intervals that overlap have no order that means anything, nor have other points of the sweep.
         ([(1, 1.0, 1.1), (1, 1.05, 1.0), (1, 2.0, 2.2), (2, 3.0, 5.0)], 1.0, 2),

@@ -40,7 +40,7 @@ def test_five_shares_sum_to_exactly_one_and_none_is_negative(records, makespan_n
 
 
 @pytest.mark.parametrize(
-    ("running_ns", "ready_ns", "shares"),
+    "running_ns, ready_ns, shares",
     [(300, 200, (0.3, 0.2, 0.5)), (300, 900, (0.3, 0.7, 0.0)), (4000, 900, (1.0, 0.0, 0.0))],
 )
 def test_a_rank_runs_is_ready_or_sleeps_all_the_time(running_ns, ready_ns, shares):
@@ -58,7 +58,7 @@ def test_any_shares_make_a_breakdown(shares):
 
 
 @pytest.mark.parametrize(
-    ("ranks", "processors", "shares"),
+    "ranks, processors, shares",
     [
         # A processor is idle when none of its processes runs, and so is one without ranks.
         ([rank(computing=300), rank(computing=200, synchronizing=100)], [0], (0.5, 0, 0.1, 0, 0.4)),

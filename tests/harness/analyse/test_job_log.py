@@ -103,7 +103,7 @@ def test_sacct_has_names_of_users_and_waits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    "text, fault",
     [
         (HEADER + f"{line(1, 0, 60, 1)}\n1 2 3\n{line(2, 1, 60, -7)}\n", "line 6: a job has 18 numbers"),
         (SACCT + "4|2024-03-01T08:00:40|Unknown|x|1|COMPLETED|00:02:00|ann\n", "line 5: ElapsedRaw"),
@@ -129,7 +129,8 @@ def test_a_file_that_is_no_log_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_the_picture(tmp_path, capsys, kind):
-    path, picture = tmp_path / "log.swf", tmp_path / f"log.{kind}"
+    path = tmp_path / "log.swf"
+    picture = tmp_path / f"log.{kind}"
     path.write_text(HEADER + line(1, 0, 60, 1) + "\n" + line(2, 700_000, 60, 8) + "\n")
     assert main(["log", str(path), "-o", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"<?xml" if kind == "svg" else b"\x89PNG")

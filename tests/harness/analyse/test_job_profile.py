@@ -91,6 +91,8 @@ def test_ranks_elsewhere_are_left_out():
     profile = combined(here)
     assert (profile.ranks, profile.heard, profile.calls[0].awaited.rank) == (4, 2, 2)
     assert "4 ranks, of which 2 have left a profile here" in lines(profile)[0]
+    assert "rank 2 came last of the ranks here in 100 % of its 100" in lines(profile)[1]
+    assert "of it before the last of the ranks here had come" in lines(profile)[1]
 
 
 def test_messages_name_the_rank_that_is_waited_for_most():

@@ -40,7 +40,7 @@ def test_a_spin_is_in_vain_while_the_partner_does_not_run():
     assert states == [(0, "computing"), (30, "switching"), (35, "computing"), (55, "spinning")]
 
 
-@pytest.mark.parametrize(("between", "state"), [([(0, 0, BLOCKED, 20, 40)], "blocked"), ([], "idle")])
+@pytest.mark.parametrize("between, state", [([(0, 0, BLOCKED, 20, 40)], "blocked"), ([], "idle")])
 def test_a_processor_that_nobody_has_is_blocked_if_the_last_who_had_it_is(between, state):
     rows = [(0, 0, COMPUTING, 10, 20), *between, (0, 0, COMPUTING, 40, 50)]
     first, second = made(rows)

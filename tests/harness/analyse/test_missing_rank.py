@@ -142,7 +142,7 @@ def test_requests_wait_for_the_ranks_that_they_are_with():
 
 
 @pytest.mark.parametrize(
-    ("ranks", "stuck"),
+    "ranks, stuck",
     [
         ([in_barrier(0), *(rank(number) for number in (2, 3)), rank(1, idle_s=0.0)], False),
         ([in_barrier(0, wait_s=1.0), *(rank(number) for number in (1, 2, 3))], False),  # it has just come
@@ -181,7 +181,8 @@ def test_no_verdict_names_a_rank_that_has_just_made_progress(data):
     ranks = []
     for number in range(SIZE):
         source = data.draw(st.sampled_from([*range(SIZE), ANY]))
-        collectives, idle_s = data.draw(st.integers(2, 4)), data.draw(st.sampled_from([0.0, 9.0]))
+        collectives = data.draw(st.integers(2, 4))
+        idle_s = data.draw(st.sampled_from([0.0, 9.0]))
         inside = data.draw(
             st.sampled_from([None, call("Barrier", collectives), call("Recv", collectives, source=source)])
         )
@@ -281,13 +282,19 @@ def test_ranks_of_a_host_that_does_not_answer_are_named_and_their_job_goes_on():
     report = job.report()
     assert report.lines == (
         "ranks 0-1: in MPI_Barrier on MPI_COMM_WORLD, for 9 s",
-        "ranks 2-3: its host does not answer for 9 s",
+        "ranks 2-3: does not answer for 9 s",
         "hosts: ranks 0-1 on a; ranks 2-3 on b",
     )
     waits = "ranks 0-1 wait for ranks 2-3 in MPI_Barrier on MPI_COMM_WORLD"
     assert report.verdict == f"host b does not answer: {waits}"
     assert [one["host"] for one in report.document["ranks"]] == ["a", "a", "b", "b"]
     assert sorted(report.threads) == [0, 1]  # what has their numbers here are other processes
+
+
+def test_a_rank_that_does_not_answer_while_its_host_does_is_named_itself():
+    others = [in_barrier(0), in_barrier(1), in_barrier(2, host="b")]
+    waits = "ranks 0-2 wait for rank 3 in MPI_Barrier on MPI_COMM_WORLD"
+    assert verdict(*others, late(3, SILENT)) == f"rank 3 on b does not answer: {waits}"
 
 
 def test_a_stopped_rank_on_another_host_is_missing_whatever_it_has_begun():
@@ -299,7 +306,8 @@ def test_a_stopped_rank_on_another_host_is_missing_whatever_it_has_begun():
 
 
 def test_a_report_waits_for_answers_and_not_for_ever():
-    watch, told = OneJob(in_barrier(0), rank(1)), []
+    watch = OneJob(in_barrier(0), rank(1))
+    told = []
     answered = [False]
     watch.have_answered = lambda: answered[0]
     lookout = Lookout(watch, told.append, 0.0)
@@ -314,7 +322,8 @@ def test_a_report_waits_for_answers_and_not_for_ever():
 
 
 def test_a_report_waits_for_those_who_do_not_answer_only_until_its_deadline():
-    watch, told = OneJob(in_barrier(0), rank(1)), []
+    watch = OneJob(in_barrier(0), rank(1))
+    told = []
     watch.have_answered = lambda: False
     lookout = Lookout(watch, told.append, 0.0)
     lookout.ask("where the ranks are:", 10.0)
@@ -374,7 +383,8 @@ class OneJob:
 
 
 def test_a_state_that_lasts_is_reported_once():
-    watch, told = OneJob(in_barrier(0), rank(1)), []
+    watch = OneJob(in_barrier(0), rank(1))
+    told = []
     lookout = Lookout(watch, told.append, 0.0, Patience(5, only_report=True))
     assert [lookout.look(now_s) for now_s in (10, 11)] == [False, False]
     assert len(told) == len(lookout.reports) == 1

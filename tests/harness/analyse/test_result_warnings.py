@@ -57,7 +57,7 @@ def test_nothing_is_said_of_a_calm_host():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "more", "said"),
+    "before, after, more, said",
     [
         (moment(CALM, wanting=1), LATER, [], "1 threads of other programs waited"),
         (CALM, moment(LATER, steal_s=0.5), [], "took 5.0% of the CPU time: repeat"),
@@ -73,7 +73,7 @@ def test_each_disturbance_is_told_with_its_number(before, after, more, said):
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "told"),
+    "first, last, told",
     [
         (3000.0, 2400.0, True),
         (2400.0, 3000.0, True),
@@ -103,7 +103,7 @@ def test_programs_of_others_are_told_where_our_own_time_is_known():
 
 
 @pytest.mark.parametrize(
-    ("found", "here", "days", "said"),
+    "found, here, days, said",
     [
         (between(moment(CALM, wanting=2), LATER), HERE, 0, "the calibration: 2 threads of other programs"),
         (between(CALM, LATER), HERE, 9, "is 9 days old"),
@@ -128,7 +128,7 @@ def made(at, *, others=0.0, host="h", **known):
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    "found, reason",
     [
         (between(moment(CALM, load=3.0), LATER), ""),  # the average lags in both directions
         (made(0), ""),
@@ -143,7 +143,9 @@ def test_a_calibration_was_made_under_load_if_others_had_or_wanted_the_processor
     assert reason in trust.load(found) and bool(reason) == bool(trust.load(found))
 
 
-IDLE, BUSY, STRANGE = made(1), made(2, others=0.3), made(3, host="other", cpu_model="d")
+IDLE = made(1)
+BUSY = made(2, others=0.3)
+STRANGE = made(3, host="other", cpu_model="d")
 AGREED = made(4, others=0.1, agrees=True)
 TWO_LEVELS = sampled("remote_wakeup_ns", *[20_000.0] * 75, *[50_000.0] * 25)
 UNSTEADY = [replace(TWO_LEVELS, conditions=IDLE[0].conditions)]
@@ -151,7 +153,7 @@ AGREEING = [replace(TWO_LEVELS, conditions=replace(IDLE[0].conditions, agrees=Tr
 
 
 @pytest.mark.parametrize(
-    ("known", "taken", "said"),
+    "known, taken, said",
     [
         ([], [], "no calibration in r: values missing in [machine] are from Dusseau et al. 1996"),
         ([IDLE], IDLE, ""),
@@ -179,7 +181,7 @@ def test_one_rule_chooses_the_calibration_of_all_commands_and_says_so_in_one_lin
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    "rows, said",
     [
         ([[1.1, 1.1, 1.1]], []),
         ([[1.1], [1.1, 1.1, 1.1]], ["1 of 2 rows have no interval, with one repeat each"]),

@@ -14,7 +14,7 @@ ratios = st.lists(st.floats(0.01, 100), min_size=3, max_size=20)
 
 
 @pytest.mark.parametrize(
-    ("degrees", "expected"),
+    "degrees, expected",
     # Two-sided 95 % points as printed in every textbook.
     [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423), (120, 1.9799)],
 )
@@ -24,7 +24,9 @@ def test_student_quantiles_are_those_of_the_tables(degrees, expected):
 
 def test_an_interval_takes_three_values_and_two_are_the_least_and_the_most():
     assert estimate([]) == type(estimate([]))(None, None, 0)
-    one, two, three = estimate([1.5]), estimate([1.5, 1.1]), estimate([1.5, 1.1, 1.2])
+    one = estimate([1.5])
+    two = estimate([1.5, 1.1])
+    three = estimate([1.5, 1.1, 1.2])
     assert (one.median, one.ci95, one.ends, one.kind, one.n) == (1.5, None, None, None, 1)
     assert (two.median, two.ci95, two.ends, two.kind) == (1.3, None, (1.1, 1.5), "least to most")
     assert (three.ends, three.kind, three.extremes) == (three.ci95, "95 %", (1.1, 1.5))
@@ -48,7 +50,7 @@ def test_the_interval_holds_the_geometric_mean_and_scales_with_the_ratios(values
 
 
 @pytest.mark.parametrize(
-    ("response_s", "dedicated_s", "tau_s", "expected"),
+    "response_s, dedicated_s, tau_s, expected",
     [(30, 10, 1, 3), (30, 0.1, 10, 3), (1, 0.1, 10, 1), (5, 10, 1, 1)],
 )
 def test_bounded_slowdown(response_s, dedicated_s, tau_s, expected):

@@ -269,11 +269,13 @@ def test_rows_that_only_one_side_has_are_named():
 @needs_two
 @pytest.mark.slow
 def test_directories_and_schedulers_are_compared_row_by_row(monkeypatch, tmp_path, capsys):
-    """The second directory has another kernel and two gangs less."""
+    """The second directory has another kernel and a gang less."""
     command = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
     known = conditions.of_session
     sweep = ["--set", "sweep.program.imbalance=[0.25,1]", "--set", "repeats=3", "--no-simulate"]
-    assert command("run", "three-jobs", "--results", "a", *sweep)[0] == 0
+    gangs = "{policy='gang',quantum_ms=100},{policy='gang',quantum_ms=10}"
+    three = ["--set", f"schedulers=[{{policy='none'}},{gangs}]"]
+    assert command("run", "three-jobs", "--results", "a", *sweep, *three)[0] == 0
     monkeypatch.setattr(
         conditions, "of_session", lambda *on: dataclasses.replace(known(*on), kernel="another")
     )
@@ -305,6 +307,7 @@ def test_directories_and_schedulers_are_compared_row_by_row(monkeypatch, tmp_pat
     for words, complaint in (
         (["--between", "none", "gong 100 ms"], "did you mean 'gang 100 ms'?"),
         (["b", "--between", "none", "gang 100 ms"], "leave --between out"),
+        (["--between", "none", "none"], "--between = 'none none': must be two schedulers, and is one"),
     ):
         status, _, err = command("compare", "a", *words)
         assert status == 2 and complaint in err

@@ -14,9 +14,10 @@ from harness.measure import disturbance, runner
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession
-from harness.report import tables, text
+from harness.report import page, rendering, tables, text
 from harness.spec.experiment import load
 from harness.store.database import Store
+from harness.store.rebuild import experiment_of
 from harness.store.records import DEDICATED, POLICY
 
 SCHEDULERS = "schedulers=[{policy='none'},{policy='implicit'},{policy='gang'},{policy='partitioned'}]"
@@ -74,7 +75,8 @@ def test_jobs_that_spin_take_their_processors_for_their_dedicated_times(records)
     "changes", [{"waiting": "immediate"}, {"fill": "jobs"}, {"migrate": True}, {"synchronised": False}]
 )
 def test_where_jobs_may_compute_while_others_wait_only_their_computing_counts(records, changes):
-    run, alone = one_of(records, POLICY, "gang"), one_of(records, DEDICATED, "batch")
+    run = one_of(records, POLICY, "gang")
+    alone = one_of(records, DEDICATED, "batch")
     computing_ns = sum(rank.computing_ns for rank in alone.ranks)
     min_ns = bounds.min_ns(replace(run, scheduler={**run.scheduler, **changes}), [alone] * 3)
     assert min_ns == bounds.min_ns(one_of(records, POLICY, "implicit"), [alone] * 3)
@@ -92,7 +94,7 @@ def command(record, *, running, ready=0.0, **how):
 
 
 @pytest.mark.parametrize(
-    ("policy", "alone", "least"),
+    "policy, alone, least",
     [
         ("gang", {"running": 0.9, "ready": 0.1}, 3.0),  # it spins, and something took a tenth
         ("gang", {"running": 0.5}, None),  # it may sleep while others have their slots
@@ -125,9 +127,7 @@ def test_a_row_below_its_bound_says_that_its_dedicated_runs_were_disturbed(exper
     assert row["withheld"].startswith("its dedicated runs were disturbed")
 
 
-@pytest.mark.parametrize(
-    ("kind", "share", "hidden"), [(POLICY, 0.19, 0), (POLICY, 0.21, 4), (DEDICATED, 0.21, 4)]
-)
+@pytest.mark.parametrize("kind, share, hidden", [(POLICY, 0.19, 0), (POLICY, 0.21, 4), (DEDICATED, 0.21, 4)])
 def test_rows_whose_runs_lost_too_much_are_withheld(experiment, records, kind, share, hidden):
     spoilt = [losing(one, share) if one.kind == kind and one.repeat < 2 else one for one in records]
     assert len(withheld(experiment, spoilt)) == hidden
@@ -177,8 +177,10 @@ class Host:
 
     def __init__(self, session, shares):
         self._measured = Measured(session, lambda task: CONSTANTS, lambda text: None)
-        self._shares, self.made = shares, []
-        self.refusal, self.guess_s = self._measured.refusal, self._measured.guess_s
+        self._shares = shares
+        self.made = []
+        self.refusal = self._measured.refusal
+        self.guess_s = self._measured.guess_s
 
     def run(self, task):
         record = self._measured.run(task)
@@ -188,7 +190,7 @@ class Host:
 
 
 @pytest.mark.parametrize(
-    ("shares", "more"),
+    "shares, more",
     [
         (lambda n: 0.0, 0),
         (lambda n: 0.3 if n == 4 else 0.0, 1),  # until one is not disturbed
@@ -215,3 +217,39 @@ def test_what_a_run_has_lost_is_unknown_on_other_hosts(records):
     assert disturbance.lost(replace(record, kind="simulated")) == 0
     assert disturbance.lost(replace(record, conditions=replace(record.conditions, nodes=["a:2", "b:2"]))) == 0
     assert disturbance.lost(losing(one_of(records, DEDICATED, "batch"), 0.1)) == pytest.approx(0.1)
+
+
+@pytest.fixture
+def of_log(tmp_path):
+    lines = [f"{n} {60 * n} 0 600 {1 + n % 2} " + "-1 " * 13 for n in range(1, 6)]
+    (tmp_path / "log.swf").write_text("; MaxProcs: 2\n" + "\n".join(lines))
+    log = {"file": str(tmp_path / "log.swf"), "jobs": 5, "minutes": 0.1}
+    return load({"processors": 2, "log": log, "schedulers": [{"policy": "fcfs"}, {"policy": "gang"}]})
+
+
+def test_a_log_whose_runs_lost_too_much_has_its_rows_without_simulations_too(of_log, session):
+    spoilt = [losing(one, 0.87) for one in measure(of_log, session) if one.kind == POLICY]
+    found = results_document.results(of_log, spoilt)
+    document = json.loads(json.dumps(found.document()))
+    assert [row["count"] for row in document["rows"]] == [5, 5]
+    assert all("other programs took" in row["withheld"] for row in document["rows"])
+    assert document["log"]["numbers"] == [1, 2, 3, 4, 5]
+    assert not any(row.median("measured") for row in found.rows)
+    assert "".join(map(str, text.render(found))).startswith("Not measurable now")
+    whole = rendering.html(page.page_of(page.Content(found, spoilt)))
+    assert "Not measurable now" in whole
+
+
+@pytest.mark.parametrize("failed", [1, 2])
+def test_a_log_of_which_the_last_runs_have_failed_is_still_one(of_log, session, failed):
+    """Only runs that have ended know when which job ran."""
+    made = [one for one in measure(of_log, session) if one.kind == POLICY]
+    made[-failed:] = [replace(one, failure="rank 1 has gone", schedule=None) for one in made[-failed:]]
+    again = experiment_of(made)
+    found = results_document.results(again, made, session=made[0].session)
+    assert again.of_log == (failed < len(made))
+    assert len(found.failures) == failed
+    assert {row.scheduler["policy"] for row in found.rows} == {"fcfs", "gang"}
+    assert [bool(row.schedule) for row in found.rows] == [True] * (2 - failed) + [False] * failed
+    assert json.loads(json.dumps(found.document()))["rows"][-1]["measured"]["failures"] == 1
+    assert rendering.html(page.page_of(page.Content(found, made))) and [*map(str, text.render(found))]

@@ -105,6 +105,20 @@ def test_init_writes_an_experiment_that_can_be_run_with_all_that_its_comments_of
     assert status == 2 and "must be a new file" in err
 
 
+def test_init_prints_a_schema_and_a_new_file_names_it_if_it_is_there(lockstep, tmp_path):
+    status, out, _ = lockstep("init", "--schema")
+    assert status == 0 and json.loads(out) == json.loads(lockstep("init", "--schema", "--json")[1])
+    (tmp_path / "lockstep.schema.json").write_text(out)
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("my.toml", "elsewhere/my.toml"):
+        assert lockstep("init", name)[0] == 0
+    assert (tmp_path / "my.toml").read_text().startswith("#:schema ./lockstep.schema.json\n# An experiment")
+    assert load("my.toml").repeats == 8
+    assert "#:schema" not in (tmp_path / "elsewhere" / "my.toml").read_text()
+    status, _, err = lockstep("init", "--schema", "my.toml")
+    assert status == 2 and "--schema" in err
+
+
 @pytest.mark.slow
 def test_a_pipeline_fails_by_thresholds_and_reads_the_rows_as_tests(lockstep, tmp_path):
     words = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1", "--junit", "x.xml")
@@ -115,6 +129,28 @@ def test_a_pipeline_fails_by_thresholds_and_reads_the_rows_as_tests(lockstep, tm
     suite = ElementTree.parse(tmp_path / "x.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("8", "1")
     assert [case.get("name") for case in suite if len(case)] == ["none"]
+
+
+@pytest.mark.slow
+def test_a_pipeline_gives_slowdowns_to_dashboards_also_of_what_a_change_has_done(lockstep, tmp_path):
+    forms = ("--export-bmf", "bmf.json", "--export-github-benchmark", "list.json")
+    words = ("run", "three-jobs", "--no-simulate", "--set", "repeats=3", *forms)
+
+    def measures():
+        return json.loads((tmp_path / "bmf.json").read_text())["three-jobs: none"]
+
+    for folder in ("before", "after"):
+        assert lockstep(*words, "--results", folder)[0] == 0
+    slowdown = measures()["workload slowdown"]
+    assert slowdown["lower_value"] <= slowdown["value"] <= slowdown["upper_value"]
+    assert len(json.loads((tmp_path / "list.json").read_text())) == 2 * 8
+    assert lockstep("compare", "before", "after", *forms)[0] == 0
+    assert measures()["workload slowdown after / before"]["value"] == pytest.approx(1, abs=0.01)
+    assert lockstep("compare", "after", *forms)[0] in (0, 1)
+    assert "simulated workload slowdown" in measures()
+    for command in (("run", "three-jobs"), ("compare", "after")):
+        status, out, err = lockstep(*command, "--export-bmf", "nowhere/bmf.json")
+        assert (status, out) == (2, "") and err.startswith("lockstep: --export-bmf = 'nowhere/bmf.json'")
 
 
 @pytest.mark.slow
@@ -135,7 +171,9 @@ NINES = "9" * 5000
 BAD_USAGE = [
     (("hlep",), "lockstep: 'hlep' is not a command; did you mean 'help'?"),
     (("fly",), "lockstep: 'fly' is not a command; lockstep --help lists them"),
-    (("--fly",), "lockstep: '--fly' is not a command"),
+    (("--fly",), "lockstep: '--fly' is not an option of lockstep; lockstep --help lists them"),
+    (("-x",), "lockstep: '-x' is not an option of lockstep"),
+    (("--hlep",), "lockstep: '--hlep' is not an option of lockstep; did you mean '--help'?"),
     (("simulte", "three-jobs"), "lockstep: 'simulte' is not a command; did you mean 'simulate'?"),
     (("help", "simulte"), "lockstep: 'simulte' is not a command; did you mean 'simulate'?"),
     (("waits", "--", "true"), "lockstep: waits is called tune now"),
@@ -167,12 +205,23 @@ BAD_USAGE = [
     ),
     (("run", "three-jobs", "--hostfile", "none"), "--hostfile = 'none': cannot be read: no such file"),
     (("trace", "x", "--window", "1"), "lockstep: --window: needs 2 values; write --window BEGIN END"),
+    (
+        ("trace", "x", "--format", "otf"),
+        "lockstep: --format = 'otf': must be one of perfetto, otf2, goal; did",
+    ),
     (("trace", "x", "--window", "3", "1"), "lockstep: --window = 3 1: must be two times"),
     (("report", "x", "-o"), "lockstep: --output: needs a value; write --output FILE"),
     (("exec", "--waiting", "x", "--", "true"), "--waiting = 'x': must be one of spin, immediate, fixed"),
     (("exec", "--latency-us", "-1", "--", "true"), "--latency-us = -1: must be a number of at least 0"),
     (("exec",), "COMMAND is missing: a command must follow --; write lockstep exec -- mpiexec"),
     (("doctor", "--"), "COMMAND is missing: a command must follow --; write lockstep doctor -- mpiexec"),
+    (("doctor", "--pairs", "10"), "--pairs = 10: needs --self-test"),
+    (("doctor", "--pairs", "10", "--", "true"), "--pairs = 10: needs --self-test"),
+    (("tune", "--", "true", ":::", "true"), "measures copies of one command, and ::: stands between several"),
+    (
+        ("colocate", "--export-hyperfine", "/nowhere/a", "--", "true", ":::", "true"),
+        "--export-hyperfine = '/nowhere/a': cannot be written",
+    ),
     (("tune", "--only", "x", "--", "true"), "must be one of 'as it is', two-phase"),
     (("advise", "--granularity-us", "0"), "--granularity-us = 0: must be a number from 0.001 to 1e12"),
     (("advise", "--recording", "none"), "none: cannot be read: no such file or directory; name a file that"),

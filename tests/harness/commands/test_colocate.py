@@ -33,9 +33,7 @@ def test_commands_are_words_or_quoted_lines():
     assert colocate.lines("# two\n./a 1\n\n  ./b 'x y'  \n", "two") == [["./a", "1"], ["./b", "x y"]]
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"), [("./b 'x", "must have quotes in pairs"), ("./b | c", "no shell")]
-)
+@pytest.mark.parametrize("line, reason", [("./b 'x", "must have quotes in pairs"), ("./b | c", "no shell")])
 def test_a_line_that_is_no_command_is_named(line, reason):
     with pytest.raises(InputError, match=f"^commands.txt, line 3 = .*{reason}"):
         colocate.lines(f"# two\n./a\n{line}\n", "commands.txt")
@@ -269,3 +267,43 @@ def test_options_that_bind_are_refused_in_the_words_of_the_command_line(capsys, 
     told = capsys.readouterr().err
     assert f"COMMAND = {option.split()[0]!r}: cannot place or bind processes" in told
     assert "write -bind-to none" in told and "experiment" not in told
+
+
+@pytest.mark.parametrize(
+    "words, rule",
+    [
+        (["--hosts", "a:0"], "must end with a number of processors"),
+        (["--hostfile", "not there"], "cannot be read"),
+        (["--hosts", "a:2", "--settings"], "cannot be combined with --hosts"),
+        (["--hosts", "a:2,b", "--rounds", "1"], "must be at most 3"),
+    ],
+)
+def test_hosts_that_cannot_be_used_are_refused_in_a_line(words, rule, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("harness.application.run", lambda *ignored: pytest.fail("it has begun"))
+    policy = [] if "--settings" in words else ["--policy", "gang"]
+    commands = ["mpiexec -n 4 true", ":::", "true"]
+    assert cli.main(["colocate", *words, *policy, "--", *commands]) == 2
+    error = capsys.readouterr().err
+    assert rule in error and error.count("\n") == 1, error
+
+
+@pytest.mark.slow
+def test_programs_on_two_hosts_are_measured_there(hosts):
+    spin = [sys.executable, "-c", "import time\nwhile time.process_time() < .2: pass"]
+    job = shlex.join(["mpiexec", "-n", "2", *spin])
+    words = ["--json", "--no-wait", "--rounds", "1", "--hosts", ",".join(hosts.hosts)]
+    words += ["--results", str(hosts.root / "results"), "--policy", "gang quantum_ms=50"]
+    argv = [sys.executable, "-P", "-m", "harness", "colocate", *words, "--", job, ":::", job]
+    measured = hosts.start(argv)
+    out, err = measured.communicate(timeout=120)
+    assert measured.returncode == 0, err
+    document = json.loads(out)
+    names = [row["scheduler"]["policy"] for row in document["rows"]]
+    assert sorted(names) == ["gang", "none"] and not any(
+        row["measured"]["failures"] for row in document["rows"]
+    )
+    with Store(hosts.root / "results", existing=True) as store:
+        placed = {rank.host for number in store.numbers() for rank in store.run(number).ranks}
+    assert placed == {"node1", "node2"}
+    assert hosts.as_new

@@ -37,7 +37,9 @@ def said(none, gang, implicit, simulated=((), (), ())):
     return conclusion([row(*way) for way in ways])
 
 
-SLOW, FAST, LIKE = (2.7, 2.8, 2.9), (1.02, 1.03, 1.05), (0.97, 1.0, 1.04)
+SLOW = (2.7, 2.8, 2.9)
+FAST = (1.02, 1.03, 1.05)
+LIKE = (0.97, 1.0, 1.04)
 
 
 def test_a_great_effect_and_two_remedies():
@@ -50,7 +52,7 @@ def test_a_great_effect_and_two_remedies():
 
 
 @pytest.mark.parametrize(
-    ("none", "gang", "implicit", "chances", "words"),
+    "none, gang, implicit, chances, words",
     [
         (LIKE, LIKE, FAST, (1, 2), "one after the other"),  # no effect
         ((0.4, 2.8, 9.0), FAST, FAST, (1, 2), ""),  # an interval that is wide

@@ -25,7 +25,8 @@ def shown(page, program):
     found = re.findall(rf"`({program} [^`]*)`", sentences)
     for block in blocks:
         found += re.findall(rf"^{BEFORE}({program} .*)$", block.replace("\\\n", " "), flags=re.MULTILINE)
-    commands = [shlex.split(" ".join(command.split()), comments=True) for command in found]
+    alone = (re.sub(r" > \S+$", "", " ".join(command.split())) for command in found)
+    commands = [shlex.split(command, comments=True) for command in alone]
     return [[PLACEHOLDERS.get(word, word) for word in command] for command in commands]
 
 

@@ -10,7 +10,7 @@ from harness.commands import explore, shared
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words, message",
     [
         ("critical-sections", "has no bulk-synchronous program"),
         ("adaptive", "level = 'jobs': has no processes that could run or be looked at"),
@@ -26,7 +26,7 @@ def test_an_experiment_without_lanes_is_refused_and_no_file_made(words, message,
 
 
 @pytest.mark.parametrize(
-    ("measured", "said"), [([], "simulated"), (["none", "gang"], "simulated, and measured under none, gang")]
+    "measured, said", [([], "simulated"), (["none", "gang"], "simulated, and measured under none, gang")]
 )
 def test_the_answer_names_the_policies_whose_runs_are_on_the_page(
     measured, said, monkeypatch, tmp_path, capsys
@@ -48,7 +48,8 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(words, monkeyp
 
 
 def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path):
-    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    pipe = tmp_path / "pipe"
+    link = tmp_path / "link"
     os.mkfifo(pipe)  # which nobody reads: to open it would take for ever
     link.symlink_to(tmp_path / "later")
     for path in (pipe, link, tmp_path / "new"):

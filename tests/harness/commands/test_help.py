@@ -24,11 +24,13 @@ def test_every_argument_shows_its_default_its_unit_and_whether_it_may_be_repeate
     text = command.format_help()
     for action in command._actions:
         assert action.help, f"{command.name} {action.option_strings or action.metavar}"
-        line, repeatable = entry(text, action), isinstance(action, argparse._AppendAction)
+        line = entry(text, action)
+        repeatable = isinstance(action, argparse._AppendAction)
         facts = [fact for end in re.findall(r"\(([^()]*)\)$", line) for fact in end.split("; ")]
         default = [fact for fact in facts if fact.startswith("default")]
         assert ("repeatable" in facts) == repeatable and line.count("(default") == len(default), line
-        number, optional = action.type in (int, float), action.nargs != 0 and not repeatable
+        number = action.type in (int, float)
+        optional = action.nargs != 0 and not repeatable
         if optional and (number or action.default is not None):
             assert default, line
         if optional and number and action.default:  # a text says what 0 stands for

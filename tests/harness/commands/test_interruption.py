@@ -36,7 +36,7 @@ def start(pause_s, *arguments, cwd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("signum", "delay_s"),
+    "signum, delay_s",
     [
         (signal.SIGINT, 0),
         (signal.SIGINT, 0.03),
@@ -111,7 +111,7 @@ def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
 
 
 def test_an_interrupted_run_prints_the_table_so_far(lockstep, monkeypatch):
-    def until_the_fifth(workload, progress=None):
+    def until_the_fifth(workload, progress=None, history=None):
         if next(numbers) == 5:
             raise KeyboardInterrupt
         return imitate(workload)

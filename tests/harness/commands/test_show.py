@@ -146,7 +146,7 @@ def test_a_queue_tree_of_hori_et_al(show):
     assert {job for slot in found for jobs in slot for job in jobs} == {*scene["placements"]}
 
 
-@pytest.mark.parametrize(("name", "last"), [("dqt", ["N1", "N2"]), ("fair-dqt", ["N1", ""])])
+@pytest.mark.parametrize("name, last", [("dqt", ["N1", "N2"]), ("fair-dqt", ["N1", ""])])
 def test_the_front_of_hori_et_al_goes_back_up_unless_it_is_fair(name, last, show):
     """Figure 3: a part that hits the bottom goes on where the imbalance is, or waits for the others."""
     jobs = [("A", 4), ("B", 2), ("C", 2), ("D", 2), ("E", 1), ("F", 1), ("G", 2)]
@@ -171,7 +171,9 @@ def test_a_new_process_of_zhou_et_al_displaces_the_one_with_least_service(show):
     events = "0 arrive A 1\n300 arrive B 1\n700 arrive new 1\n950 end A"
     words = ("--processors", "1", "--set", "service=2", "--set", "long_quantum_ms=100")
     scenes = {scene["at_ms"]: scene for scene in show("modified-two-queue", *words, events=events)}
-    before, came, after = scenes[500], scenes[700], scenes[900]
+    before = scenes[500]
+    came = scenes[700]
+    after = scenes[900]
     assert {*service(before)} == {"A", "B"} and service(came) == ["new", "A"] and came["waiting"] == ["B"]
     assert rows(came)["level, slots there"][-1] == "0,0"
     assert dict(zip(rows(after)["job"], rows(after)["level, slots there"], strict=True))["new"] == "1,0"
@@ -216,7 +218,7 @@ def test_subcubes_and_blocks(show):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words, message",
     [
         ("--jobs 9", "size of A = 9: must be at most 8, one process per processor"),
         ("--jobs=", "--jobs = '': must be sizes with commas between; write 4,2,2,1, say"),

@@ -30,7 +30,7 @@ PAGES = [
     ROOT / "README.md",
     *(page for kind in KINDS for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
 ]
-LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile", "make"}
+LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile", "make", "csv", "goal"}
 AT_A_TIME = 2
 """Pages; more would only disturb each other on two processors."""
 
@@ -40,10 +40,19 @@ NOT_HERE = {
         "mpiexec -hosts",
         "lockstep exec -- mpiexec -hosts",
         "lockstep run three-jobs --host",
+        "lockstep turns --host",
+        "lockstep colocate --host",
     ),
-    "needs Slurm": ("lockstep submit", "sinfo", "squeue", "sacct"),
+    "needs Slurm": ("lockstep submit", "sinfo", "squeue", "sacct", "lockstep run queue.toml --through"),
     "needs Docker": ("docker run",),
     "makes an environment": ("python3 -m venv",),
+    "needs a package that the tests do not have": (
+        "lockstep trace timeline --format otf2",
+        "lockstep exec -- pytest test_",
+        'lockstep exec -- mpiexec -n 4 pytest -m "parallel',
+        "reframe",
+        "ramble",
+    ),
     "takes minutes": (
         "lockstep tune",
         "lockstep colocate --settings",
@@ -175,7 +184,8 @@ def shell(folder, program):
     changes |= {"PYTHONUNBUFFERED": ""}  # as for most people: then answers and notes could change places
 
     def run(line, cluster=None):
-        argv, here = ["timeout", "240", "bash", "-c", f"cd {folder / 'work'} || exit; {line}"], os.environ
+        argv = ["timeout", "240", "bash", "-c", f"cd {folder / 'work'} || exit; {line}"]
+        here = os.environ
         if cluster:
             argv = cluster.head.command(
                 ["env", *(f"{name}={value}" for name, value in changes.items()), *argv]
@@ -184,7 +194,7 @@ def shell(folder, program):
         with ExitStack() as stack:
             for pid in PIDS:
                 if pid in argv[-1]:  # a job that runs already
-                    job = stack.enter_context(subprocess.Popen(["sleep", "2"], start_new_session=True))
+                    job = stack.enter_context(subprocess.Popen(["sleep", "3"], start_new_session=True))
                     argv[-1] = argv[-1].replace(pid, str(job.pid))
             ran = subprocess.run(
                 argv,
@@ -203,7 +213,8 @@ def shell(folder, program):
 def carried_out(page, folder, program, cluster=None, done={}):  # noqa: B006 # pages share what leaves no files
     """The commands of a page, each with its status and what it prints."""
     place(folder / "work", {title: body for _, body, title in fences(page) if title})
-    run, answers = shell(folder, program), []
+    run = shell(folder, program)
+    answers = []
     for shown in session(page):
         if cluster or shown.reason is None:
             key = shown.command, (folder / "work" / "lockstep-results").exists()

@@ -57,7 +57,7 @@ def dry(lockstep):
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    "line, complaint",
     [
         ('partitoin = "x"', "partitoin = 'x': is not a key that is known here; did you mean 'partition'"),
         ("ntasks_per_node = 2", "did you mean 'ntasks-per-node'?"),
@@ -81,7 +81,8 @@ def test_a_bad_table_is_told_with_its_line(lockstep, line, complaint):
 
 
 def test_the_digest_knows_nothing_of_slurm(tmp_path):
-    with_table, without = tmp_path / "a.toml", tmp_path / "b.toml"
+    with_table = tmp_path / "a.toml"
+    without = tmp_path / "b.toml"
     with_table.write_text(FILE)
     without.write_text(FILE.partition("[slurm]")[0])
     assert experiment.load(str(with_table)).digest == experiment.load(str(without)).digest
@@ -109,7 +110,7 @@ def test_the_command_line_comes_before_the_file(dry):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    "options, said",
     [
         (["--nodes=3"], "cannot divide 2 processors evenly"),
         (["--set", "processors=0"], "write --ntasks-per-node"),
@@ -145,7 +146,8 @@ def test_parts_together_are_the_whole(lockstep, tmp_path):
         status, _, err = lockstep("run", "x.toml", "--part", f"{number}/2", "--results", f"part{number}")
         assert status == 0, err
     assert lockstep("collect", "part1", "part2", "--results", "all")[0] == 0
-    frames, halves = database.load("all"), [database.load(f"part{number}") for number in (1, 2)]
+    frames = database.load("all")
+    halves = [database.load(f"part{number}") for number in (1, 2)]
     assert sorted(frames.runs.cell.unique()) == [0, 1, 2]
     for table in ("runs", "jobs", "ranks", "calibrations"):
         assert len(getattr(frames, table)) == sum(len(getattr(half, table)) for half in halves)
@@ -163,7 +165,8 @@ def test_what_a_part_adds_later_is_merged_later_and_a_missing_part_is_told(locks
     lockstep(*run, "repeats=2", "--resume")
     status, _, err = lockstep("collect", "part", "part2", "--results", "all")
     assert status == 1 and "not merged" in err and "part2" in err
-    part, merged = database.load("part").runs, database.load("all").runs
+    part = database.load("part").runs
+    merged = database.load("all").runs
     assert list(merged.recorded_at) == list(part.recorded_at) and len(part) > 4
     status, _, err = lockstep("collect", "part2", "--results", "none")
     assert status == 2 and "holds no records" in err
@@ -230,8 +233,10 @@ class Cluster:
         return wait(["7"], folder, Quiet(), ask=self.ask, pause=self.pause, clock=lambda: self.now_s)
 
 
-PENDING, RUNNING = (JobState.PENDING, None), (JobState.RUNNING, None)
-UNKNOWN, COMPLETED = (JobState.UNKNOWN, None), (JobState.COMPLETED, Ending(0))
+PENDING = (JobState.PENDING, None)
+RUNNING = (JobState.RUNNING, None)
+UNKNOWN = (JobState.UNKNOWN, None)
+COMPLETED = (JobState.COMPLETED, Ending(0))
 
 
 def test_waiting_ends_with_evidence_or_when_its_lack_is_believed(tmp_path):

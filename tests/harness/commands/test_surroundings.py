@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from lives import EXPERIMENT
+from native_programs import wrapper
 from places import ROOT
 
 from coordinator.host.mechanisms import cgroup_base
+from workloads import native
 
 pytestmark = [
     pytest.mark.slow,
@@ -48,8 +50,9 @@ level = "jobs"
 processors = 16
 [model]
 count = 20
+rigid = true
 [[schedulers]]
-policy = "easy"
+policy = "dqt"
 """
 
 COMMANDS = {
@@ -101,7 +104,7 @@ def works_or_says_why(tmp_path, place, name):
     assert status == 0 or name == "doctor" or "lockstep: " in message, message
 
 
-@pytest.mark.parametrize(("place", "name"), FEW)
+@pytest.mark.parametrize("place, name", FEW)
 def test_a_command_in_poor_surroundings_works_or_says_why(tmp_path, place, name):
     works_or_says_why(tmp_path, place, name)
 
@@ -138,6 +141,7 @@ MEMORY = "memory", ("memory.max", "memory.limit_in_bytes"), 150 << 20
 
 @pytest.mark.parametrize("group", [MEMORY], indirect=True, ids=["150 MiB"])
 def test_a_program_without_memory_is_explained(tmp_path, group):
+    native.library(wrapper("here"))  # which takes more memory to compile
     greedy = f"exec -- mpiexec -n 2 {sys.executable} -c 'b = bytearray(900 << 20)'"
     status, said = ends(tmp_path, f"echo $$ > {group}/cgroup.procs", greedy)
     assert status != 0

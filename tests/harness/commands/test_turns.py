@@ -138,7 +138,8 @@ def test_commands_say_what_they_write_and_the_worst_status_is_ours(tmp_path, mon
 
 def shares(pids, seconds):
     """How often none, one, or several of some processes may run, at many instants."""
-    end, samples = time.monotonic() + seconds, []
+    end = time.monotonic() + seconds
+    samples = []
     while time.monotonic() < end:
         samples.append(sum(state(pid) != "T" for pid in pids))
         time.sleep(0.003)

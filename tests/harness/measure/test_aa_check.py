@@ -30,7 +30,8 @@ def test_equal_runs_differ_nowhere_and_any_difference_is_told():
 
 def test_the_smallest_difference_grows_with_noise_and_drift():
     """Intervals of five values reach 1.24 standard deviations on each side of the mean."""
-    one, ten = aa_check(noisy(0.01, 100)), aa_check(noisy(0.1, 100))
+    one = aa_check(noisy(0.01, 100))
+    ten = aa_check(noisy(0.1, 100))
     assert 0.02 < one.smallest < 0.05 and 0.2 < ten.smallest < 0.6
     assert aa_check(noisy(0.01, 40, drift=0.05)).smallest > 2 * aa_check(noisy(0.01, 40)).smallest
     assert aa_check(noisy(0.05, 200)).false_positives < 0.05, "intervals of independent runs overlap"

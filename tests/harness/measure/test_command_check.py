@@ -38,7 +38,7 @@ def here(tmp_path, monkeypatch):
         elf(tmp_path / "lib" / name, ["libopen-rte.so.40"] if name == "libmpi.so.40" else [])
     program("mpiexec", text=MPICH)
     program("mpirun", text=OPEN_MPI)
-    for name in ("env", "taskset", "sh", "timeout", "lockstep"):
+    for name in ("env", "taskset", "sh", "timeout", "lockstep", "mpicc"):
         program(name)
     return tmp_path
 
@@ -199,10 +199,56 @@ def test_little_shared_memory(here):
 
 def test_a_missing_wrapper_hurts_where_two_phase_waits_are_asked_for(here):
     program("app")
+    Path("bin", "mpicc").unlink()
     assert told("mpiexec -n 2 app") == {}
     assert "lockstep exec needs it: install" in told("lockstep exec -- mpiexec -n 2 app")["mpicc"]
+    assert told("mpiexec -n 20 app").keys() == {"ranks", "mpicc"}  # whose remedy is lockstep exec
     program("mpicc")
     assert told("lockstep exec -- mpiexec -n 20 app") == {}
+
+
+@pytest.mark.parametrize("launcher", ["mpiexec", "mpirun"])
+@pytest.mark.parametrize("words", ["-n x", "-np 0", "-n=2x", "-n -2"])
+def test_what_is_no_number_of_ranks(here, launcher, words):
+    program("app")
+    finding = told(f"{launcher} {words} app")["count"]
+    assert finding.startswith(f"{words} of {launcher} is no number of ranks: a whole number from 1 on")
+    assert "count" not in told(f"{launcher} -n 2 app") and "count" not in told(f"{launcher} -n '$N' app")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "name", "value"),
+    [
+        ("mpiexec", "MPIR_CVAR_POLLS_BEFORE_YIELD", "0"),
+        ("mpiexec", "MPICH_POLLS_BEFORE_YIELD", "0"),
+        ("mpirun --oversubscribe", "OMPI_MCA_mpi_yield_when_idle", "0"),
+    ],
+)
+def test_settings_by_which_ranks_spin_hurt_where_they_are_too_many(here, launcher, name, value):
+    program("app")
+    other = {"mpiexec": "mpirun --oversubscribe"}.get(launcher, "mpiexec")
+    assert (
+        f"={value} lets ranks spin that would yield"
+        in told(f"{launcher} -n 9 app", **{name: value})["spinning"]
+    )
+    assert "spinning" not in told(f"{launcher} -n 8 app", **{name: value})
+    assert "spinning" not in told(f"{launcher} -n 9 app", **{name: "1"})
+    assert "spinning" not in told(f"{other} -n 9 app", **{name: value})  # it does not read the variable
+    assert "spinning" not in told(f"lockstep exec -- {launcher} -n 9 app", **{name: value})
+
+
+def test_settings_may_be_words_of_a_launcher_and_threads_of_mpi_count(here):
+    program("app")
+    assert "spinning" in told("mpirun --oversubscribe --mca mpi_yield_when_idle 0 -n 9 app")
+    assert "adds a thread" in told("mpiexec -genv MPIR_CVAR_ASYNC_PROGRESS 1 -n 5 app")["spinning"]
+    assert "spinning" in told("lockstep exec -- mpiexec -n 5 app", MPIR_CVAR_ASYNC_PROGRESS="1")
+    assert "spinning" not in told("mpiexec -n 4 app", MPIR_CVAR_ASYNC_PROGRESS="1")
+
+
+def test_a_compiler_of_mpi_that_a_script_calls_may_be_missing(here):
+    Path("bin", "mpicc").unlink()
+    script("run.sh", "mpicc -o app app.c", "gcc app.c")
+    assert told("./run.sh")["program"].startswith("mpicc was not found")
 
 
 def others(*masks, busy=1):

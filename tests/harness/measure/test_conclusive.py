@@ -32,7 +32,8 @@ class Clock:
     """Moments of a host that is quiet, but for what its hypervisor takes; each is 10 s after the last."""
 
     def __init__(self, steal):
-        self._steal, self._count = steal, 0
+        self._steal = steal
+        self._count = 0
 
     def now(self, processors):
         self._count += 1
@@ -42,7 +43,7 @@ class Clock:
 
 
 @pytest.fixture
-def lockstep(lockstep, undrawn, monkeypatch):
+def lockstep(lockstep, monkeypatch):
     """The command on made-up runs, and on a quiet host unless the test changes that."""
     monkeypatch.setattr(Moment, "now", Clock(0.0).now)
     return lockstep
@@ -93,7 +94,7 @@ def test_on_a_quiet_host_the_numbers_stand_out(lockstep):
 
 
 @pytest.mark.parametrize(
-    ("steal", "warnings", "said"),
+    "steal, warnings, said",
     [
         (0, (RIVAL,), "another run of Lockstep used the same processors in 9 of 9 runs"),
         (0.1, (), "the hypervisor took more than 1% of the CPU time in 9 of 9 runs"),
@@ -101,7 +102,7 @@ def test_on_a_quiet_host_the_numbers_stand_out(lockstep):
 )
 def test_runs_that_something_disturbs_have_a_warning(lockstep, tools, monkeypatch, steal, warnings, said):
     monkeypatch.setattr(Moment, "now", Clock(steal).now)
-    tools(run_workload=lambda workload, _: dataclasses.replace(imitate(workload), warnings=warnings))
+    tools(run_workload=lambda workload, *_, **__: dataclasses.replace(imitate(workload), warnings=warnings))
     out, bold = reported(lockstep)
     assert is_above_the_table(said, out) and bold == {"measured runs"}
 
@@ -113,7 +114,8 @@ def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
     assert "2.80 to 2.80" in out and "Of two repeats, intervals are from the smallest to the largest" in out
     for kind in ("csv", "md"):
         lockstep("report", "lockstep-results", "-o", f"r.{kind}")
-    csv, markdown = Path("r.csv").read_text(), Path("r.md").read_text()
+    csv = Path("r.csv").read_text()
+    markdown = Path("r.md").read_text()
     assert csv.count(",least to most,") == 2 and markdown.count("| least to most |") == 2
     assert markdown.index("- Warning: ") < markdown.index("| program")
 
@@ -122,7 +124,7 @@ def test_warnings_are_one_numbered_list_everywhere_with_one_line_for_each_reason
     lockstep, tools, monkeypatch
 ):
     monkeypatch.setattr(Moment, "now", Clock(0.1).now)
-    tools(run_workload=lambda workload, _: dataclasses.replace(imitate(workload), warnings=(RIVAL,)))
+    tools(run_workload=lambda workload, *_, **__: dataclasses.replace(imitate(workload), warnings=(RIVAL,)))
     gangs = ",".join(f"{{policy='gang',quantum_ms={ms}}}" for ms in (0.3, 0.1, 0.2))
     more = "--set", "repeats=2", "--set", f"schedulers=[{gangs}]"
     document = json.loads(lockstep(*RUN, *more, "--json")[1])
@@ -206,7 +208,7 @@ def test_advice_on_a_calm_calibration_recommends_and_says_how_old_it_is(advised)
 def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(lockstep, tools):
     said = []
 
-    def watched(workload, progress=None):
+    def watched(workload, progress=None, history=None):
         said.append("run")
         return imitate(workload)
 

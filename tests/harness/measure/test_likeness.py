@@ -98,7 +98,8 @@ levels = st.lists(st.floats(-1e4, 3e5), min_size=100, max_size=100)
 @settings(max_examples=20)
 @given(quantity=st.sampled_from(COMPARED), one=levels, other=levels)
 def test_agreement_is_the_same_in_both_directions_and_blind_to_the_order_of_samples(quantity, one, other):
-    first, second = calibration((quantity, one)), calibration((quantity, other))
+    first = calibration((quantity, one))
+    second = calibration((quantity, other))
     assert agree(first, first) and agree(first, second) == agree(second, first)
     assert agree(first, calibration((quantity, sorted(one))))
 
@@ -111,7 +112,7 @@ def test_a_mixture_that_stays_the_same_is_none(quantity, one, longer):
 
 
 @pytest.mark.parametrize(
-    ("quantity", "samples", "alike"),
+    "quantity, samples, alike",
     [
         ("remote_wakeup_ns", [18.5e3], True),
         ("remote_wakeup_ns", [25e3], False),

@@ -21,7 +21,7 @@ from harness.store.database import Store
 SETTINGS = ("repeats={min=3,max=6}", "jobs.0.count=1", "schedulers=[{policy='none'},{policy='gang'}]")
 
 
-def unsteady(workload, progress=None):
+def unsteady(workload, progress=None, history=None):
     """An imitation in which ``none`` takes twice as long in every second run."""
     result = imitate(workload)
     if (
@@ -39,7 +39,8 @@ def series(tmp_path):
     """A function that makes the runs of the experiment; gives the records and the watcher."""
 
     def make(run_workload, *settings, before=()):
-        experiment, watcher = load("three-jobs", settings=[*SETTINGS, *settings]), Quiet()
+        experiment = load("three-jobs", settings=[*SETTINGS, *settings])
+        watcher = Quiet()
         precision = RowPrecision(experiment, before)
         done = {record.recorded_at for record in before}
         with Store(tmp_path) as store:
@@ -81,7 +82,7 @@ def test_an_unsteady_row_is_repeated_alone_and_named(series):
 
 
 @pytest.mark.parametrize(
-    ("run", "setting", "none", "gang"),
+    "run, setting, none, gang",
     [
         (unsteady, "precision=9", range(3, 6), [3]),
         (unsteady, "repeats=3", [3], [3]),
@@ -100,7 +101,7 @@ def test_records_of_before_count(series):
     assert runs(series(unsteady, before=first)[0]) == {"none": 4, "gang": 1, "batch": 4}
 
 
-@pytest.mark.parametrize(("exceeded", "again"), [(2.0, True), (5.0, False), (6.0, False)])
+@pytest.mark.parametrize("exceeded, again", [(2.0, True), (5.0, False), (6.0, False)])
 def test_what_was_stopped_earlier_than_it_would_be_now_is_tried_again(series, exceeded, again):
     record = next(one for one in series(imitate, "repeats=1")[0] if one.kind == "policy")
     stopped = dataclasses.replace(

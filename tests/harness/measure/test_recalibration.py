@@ -12,6 +12,7 @@ from harness.measure.measured import FRESH_S, Measured, Recalibrated
 from harness.measure.plan import plan
 from harness.measure.session import MeasurementSession
 from harness.spec.experiment import load
+from harness.store import conditions
 from harness.store.database import Store, StoreError
 
 SWEPT = ["repeats=2", 'sweep={"program.granularity_us" = [500, 1000]}']
@@ -25,7 +26,8 @@ class DriftingHost:
 
     def __init__(self):
         self.now_s, self.load, self.probed, self.fails, self.stops = 0.0, 0.0, 0, False, True
-        self.drifts, self.busy = True, False
+        self.drifts = True
+        self.busy = False
         self.levels = []  # of switches after a rest in the quarters of each calibration; the last ones stay
 
     def probe(self, processors, working_set_bytes):
@@ -41,7 +43,7 @@ class DriftingHost:
             times["switch_after_idle_ns 500"] = [level for level in quarters for _ in range(25)]
         return probe(processors, working_set_bytes) | times | {"os_noise_length_ns": [self.load * 25e6]}
 
-    def run_workload(self, workload, progress=None):
+    def run_workload(self, workload, progress=None, history=None):
         result = TOOLS.run_workload(workload, progress)
         slots = workload.policy.stops_processes and not self.stops
         return dataclasses.replace(result, failure="no slots today") if slots else result
@@ -61,7 +63,9 @@ def watcher():
 
 
 @pytest.fixture
-def constants(fake, watcher, tmp_path):
+def constants(fake, watcher, tmp_path, monkeypatch):
+    """Nothing else runs on the host, whatever else runs on this one."""
+    monkeypatch.setattr(conditions, "of_run", lambda during, before, after: during)
     with Store(tmp_path) as store:
         tools = dataclasses.replace(TOOLS, probe=fake.probe, run_workload=fake.run_workload)
         session = MeasurementSession.begin((0, 1), tools, store)
@@ -106,7 +110,7 @@ def test_a_first_calibration_that_fails_ends_the_series(constants, fake, tasks):
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason"),
+    "fault, reason",
     [("probe", "no MPI today"), ("slots", "no slots could be measured with signals"), ("store", "locked")],
 )
 def test_constants_stand_if_a_later_calibration_fails(
@@ -116,7 +120,9 @@ def test_constants_stand_if_a_later_calibration_fails(
         raise StoreError("locked")
 
     before = constants(tasks[0])
-    fake.fails, fake.stops, fake.now_s = fault == "probe", fault != "slots", FRESH_S
+    fake.fails = fault == "probe"
+    fake.stops = fault != "slots"
+    fake.now_s = FRESH_S
     if fault == "store":
         monkeypatch.setattr(Store, "add_calibrations", locked)
     assert constants(tasks[-1]) is before
@@ -131,7 +137,8 @@ def test_constants_stand_if_a_later_calibration_fails(
 def test_the_last_good_constants_stand_while_others_disturb_calibrations(constants, fake, watcher, tasks):
     """A calibration under load is repeated three times; each time it finds something else."""
     before = constants(tasks[0])
-    fake.load, fake.now_s = 0.31, FRESH_S
+    fake.load = 0.31
+    fake.now_s = FRESH_S
     assert constants(tasks[-1]).remote_wakeup_us == before.remote_wakeup_us == 1.0
     (warning,) = watcher.warnings
     assert "a later calibration was made under load (others took 31% of the processors)" in warning
@@ -144,28 +151,33 @@ def test_without_a_good_calibration_the_machine_is_the_one_of_1996(constants, fa
     (warning,) = watcher.warnings
     assert "values missing in [machine] are from Dusseau et al. 1996" in warning
     assert "(others took 31% of the processors); lockstep calibrate needs an idle host" in warning
-    fake.load, fake.now_s = 0.0, FRESH_S
+    fake.load = 0.0
+    fake.now_s = FRESH_S
     assert constants(tasks[-1]).slots.keys() == {"signals"}, "as soon as the host is idle, it is calibrated"
 
 
-@pytest.mark.parametrize(("load", "drifts", "probed", "good"), [
+@pytest.mark.parametrize("load, drifts, probed, good", [
     (0.0, True, 1, True),  # an idle host is calibrated once
     (0.1, False, 2, True),  # two in a row agree
     (0.1, True, 4, False),  # none agrees with the one before
     (0.3, False, 4, False),  # under such a load agreement says nothing
 ])  # fmt: skip
 def test_a_calibration_under_load_is_repeated_until_two_agree(constants, fake, load, drifts, probed, good):
-    fake.load, fake.drifts = load, drifts
+    fake.load = load
+    fake.drifts = drifts
     calibration_values = constants.session.calibrate([4096], ["signals"], Quiet())
     assert (fake.probed, trust.good(calibration_values)) == (probed, good)
     assert len(list(constants.session.store.calibrations())) == probed
 
 
-HIGH, LOW = 120e3, 3e3
-STEADY, CHANGED, CHANGED_BACK = [LOW] * 4, [HIGH, HIGH, HIGH, LOW], [LOW, LOW, LOW, HIGH]
+HIGH = 120e3
+LOW = 3e3
+STEADY = [LOW] * 4
+CHANGED = [HIGH, HIGH, HIGH, LOW]
+CHANGED_BACK = [LOW, LOW, LOW, HIGH]
 
 
-@pytest.mark.parametrize(("levels", "probed", "warned"), [
+@pytest.mark.parametrize("levels, probed, warned", [
     ([STEADY], 1, False),  # an idle host is calibrated once
     ([CHANGED, STEADY], 2, False),
     ([CHANGED, CHANGED_BACK, STEADY], 3, False),
@@ -175,7 +187,8 @@ STEADY, CHANGED, CHANGED_BACK = [LOW] * 4, [HIGH, HIGH, HIGH, LOW], [LOW, LOW, L
 def test_a_calibration_that_contradicts_itself_is_repeated_and_stands_with_a_warning(
     constants, fake, watcher, tasks, levels, probed, warned
 ):
-    fake.levels, fake.drifts = levels, False
+    fake.levels = levels
+    fake.drifts = False
     back_end = Measured(constants.session, constants, watcher.note)
     record = back_end.run(tasks[0])
     assert (fake.probed, len(watcher.warnings)) == (probed, warned)

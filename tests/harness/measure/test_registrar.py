@@ -74,7 +74,9 @@ def test_without_one_rank_the_others_get_a_no_after_the_grace():
 @given(st.integers(1, 6), st.data())
 def test_the_ranks_of_a_job_never_get_different_answers(size, data):
     """Whatever their order, with others that leave, and whoever is late."""
-    roll, now_s, answers_by_rank = Roll(), 0.0, {}
+    roll = Roll()
+    now_s = 0.0
+    answers_by_rank = {}
     ranks = data.draw(st.lists(st.integers(0, size - 1), unique=True, max_size=size))
     left = [("announce", rank) for rank in ranks]
     while left:

@@ -2,46 +2,26 @@
 
 import errno
 import os
+import selectors
 import socket
 import subprocess
+import threading
 import time
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+from asked_rank import FakeRank, reset
 from native_programs import LOCKSTEP, wrapper
 from runs import eventually
 
+from harness.analyse.lookout import Lookout, Patience
 from harness.measure import rank_notes
 from harness.measure.rank_notes import FINALIZED, RUNNING, Counters
 from harness.measure.rank_sight import ANSWER_S, ASLEEP, ENDED, SILENT, STOPPED, Sight
 from harness.measure.rank_watch import RankWatch
 from harness.measure.registrar import Registrar
 from harness.measure.remote_rank import COUNTERS, HEADER, LOOK_BYTES, NOTES, REFUSED, RemoteRank
-
-STAT = b"7 (a b) S 1 7 7 0 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 4711 0 0"
-
-
-class FakeRank:
-    """The other end of the line of a rank."""
-
-    def __init__(self, line):
-        self.line = line
-        line.settimeout(20)
-        self.page = rank_notes._Page(
-            magic=b"LOCKSTEP", version=1, pid=7, job=5, ranks=4, stage=RUNNING, calls=1
-        )
-        self.page.places[0].thread = 7
-        self.page.communicators[0].used = 2
-        self.page.communicators[0].id = 9
-
-    def question(self):
-        return self.line.recv(1)
-
-    def answer(self, question, stat=STAT):
-        page = bytes(self.page)[: rank_notes.HEAD_BYTES if question == COUNTERS else None]
-        names = b"" if question == COUNTERS else b"Recv".ljust(rank_notes.NAME_BYTES, b"\0")
-        header = HEADER.pack(len(page), len(names), len(stat), 0, 1 << 9)
-        self.line.sendall(header + page + names + stat)
 
 
 @pytest.fixture
@@ -50,7 +30,7 @@ def both():
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         rank = FakeRank(stack.enter_context(socket.create_connection(listener.getsockname())))
-        watched = RemoteRank(listener.accept()[0], "b")
+        watched = RemoteRank(listener.accept()[0], "b", "there")
         yield watched, rank
         watched.close()
 
@@ -67,7 +47,7 @@ def test_a_rank_is_asked_for_all_at_once_and_then_for_its_counters(both):
     assert rank.question() == NOTES
     rank.answer(NOTES)
     assert news(watched, 0.0) == Sight(Counters(RUNNING, 0, 0, 4), ASLEEP, 42)
-    assert (watched.process, watched.job) == (("b", 7), 5)
+    assert (watched.process, watched.job) == (("there", 7), 5)
     assert list(watched.note().communicators) == [9]
     assert watched.look(0.5) is None
     rank.page.places[0].entered = 1
@@ -99,8 +79,8 @@ def test_a_rank_that_does_not_answer_is_stopped_if_its_host_does(both):
     assert watched.has_answered()
     assert eventually(lambda: watched.look(2.0 + ANSWER_S).state == STOPPED)
     assert watched.note().communicators is None  # it may have gone on before
-    assert rank.question() == NOTES
-    rank.answer(NOTES)
+    assert rank.question() == COUNTERS
+    rank.answer(COUNTERS)
     assert eventually(lambda: watched.look(5.0).state == ASLEEP)
 
 
@@ -130,8 +110,11 @@ def test_a_rank_that_has_ended_keeps_its_notes_though_it_was_asked(both):
     news(watched, 0.0)
     watched.look(1.5)
     assert rank.question() == COUNTERS
+    watched.ask()
     rank.line.close()
-    assert news(watched, 1.6).state == ENDED
+    assert eventually(lambda: watched.look(1.6) or watched._line is None)
+    assert not watched.has_answered()
+    assert watched.look(1.6 + ANSWER_S).state == ENDED
     watched.look(1.6 + 2 * ANSWER_S)
     assert list(watched.note().communicators) == [9]
 
@@ -173,22 +156,37 @@ class StreamingLine:
 
 
 def test_a_rank_that_never_stops_sending_does_not_hold_who_asks():
-    watched = RemoteRank(StreamingLine(), "b")
+    watched = RemoteRank(StreamingLine(), "b", "there")
     assert watched.look(0.0).state == ASLEEP
 
 
 def test_the_name_of_a_host_can_be_shown():
-    assert RemoteRank(StreamingLine(), "b\x1b[31m\n").host == "b?[31m?"
+    assert RemoteRank(StreamingLine(), "b\x1b[31m\n", "there").host == "b?[31m?"
 
 
-def test_a_rank_that_ends_before_it_has_answered_is_forgotten(both):
+@pytest.mark.parametrize("end", [reset, socket.socket.close])
+def test_a_rank_that_ends_before_it_has_answered_is_forgotten(both, end):
     watched, rank = both
     watch = RankWatch()
     watch.add(watched)
     watch.sample(0.0)
-    rank.line.close()
-    assert eventually(lambda: watch.sample(1.0) or not watch._watched)
-    assert watch.jobs() == []
+    assert rank.question() == NOTES  # or its kernel would send a reset in any case
+    end(rank.line)
+    assert eventually(lambda: watch.sample(1.0) or watched._line is None)
+    watch.sample(1.0 + ANSWER_S)
+    assert watch.jobs() == [] and not watch._watched
+
+
+def test_a_rank_whose_line_was_reset_does_not_answer_and_has_not_ended(both):
+    watched, rank = both
+    assert rank.question() == NOTES
+    rank.answer(NOTES)
+    news(watched, 0.0)
+    reset(rank.line)
+    assert news(watched, 0.1).state == SILENT
+    assert watched.has_answered()
+    assert watched.look(0.1 + 2 * ANSWER_S).state == SILENT
+    assert watched.note().communicators is None  # it may go on
 
 
 @pytest.mark.parametrize("sizes", [(8, 0, 0, 0), (1 << 30, 0, 0, 0), (900, 1 << 20, 0, 0), (900, 0, 5000, 0)])
@@ -243,13 +241,13 @@ def registered(tmp_path, watch):
         yield key, ",".join([key, "/nowhere", *rest])
 
 
-@pytest.mark.parametrize(("key", "watched", "told"), [(1, 1, NOTES), (1, 0, REFUSED), (0, 1, b"")])
+@pytest.mark.parametrize("key, watched, told", [(1, 1, NOTES), (1, 0, REFUSED), (0, 1, b"")])
 def test_only_ranks_with_the_key_are_asked_and_only_by_a_watch(tmp_path, key, watched, told):
     watch = RankWatch()
     with registered(tmp_path, watch if watched else None) as (right, where):
         port = int(where.split(",")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
-            line.sendall(f"{right if key else 'wrong'} job host\n".encode())
+            line.sendall(f"{right if key else 'wrong'} job host there\n".encode())
             assert line.recv(1) == told
     watch.close()
 
@@ -265,18 +263,137 @@ def test_without_a_descriptor_left_a_rank_is_refused_and_the_next_one_is_asked(t
                 if told == REFUSED:
                     patch.setattr(socket.socket, "dup", fails)
                 with socket.create_connection(("127.0.0.1", int(where.split(",")[2])), timeout=20) as line:
-                    line.sendall(f"{key} job host\n".encode())
+                    line.sendall(f"{key} job host there\n".encode())
                     assert line.recv(1) == told
     watch.close()
 
 
+def connected(where, place="there", address="127.0.0.1"):
+    """A rank that has come to a registrar from an address, and has told what it notes."""
+    key, _, port, *_ = where.split(",")
+    rank = FakeRank(socket.create_connection(("127.0.0.1", int(port)), source_address=(address, 0)))
+    rank.line.sendall(f"{key} job b {place}\n".encode())
+    rank.answer(rank.question())
+    return rank
+
+
+@pytest.mark.parametrize("end", [reset, socket.socket.close])
+def test_a_rank_that_comes_again_is_the_same_one(tmp_path, end):
+    watch = RankWatch()
+    with registered(tmp_path, watch) as (_, where):
+        first = connected(where)
+        assert eventually(lambda: watch.sample(0.0) or watch.jobs())
+        end(first.line)
+        assert eventually(lambda: watch.sample(0.1) or watch._watched[0].rank._line is None)
+        again = connected(where)
+        assert eventually(lambda: watch.sample(0.2) or watch._watched[0].rank._line is not None)
+        again.page.places[0].entered = 4
+        watch.sample(2.0)
+        assert again.question() == COUNTERS
+        again.answer(COUNTERS)
+        assert eventually(lambda: watch.sample(2.0 + ANSWER_S) or watch._watched[0].sight.counters.entered)
+        ((state,),) = [job.ranks for job in watch.jobs()]
+        assert state.state == ASLEEP
+    watch.close()
+
+
+def test_equal_processes_in_several_namespaces_are_several_ranks(tmp_path):
+    watch = RankWatch()
+    with registered(tmp_path, watch) as (_, where):
+        ranks = [connected(where, place) for place in ("boot:1", "boot:2", "boot:2")]
+        assert eventually(lambda: watch.sample(0.0) or len(watch.jobs()[:1] and watch.jobs()[0].ranks) == 2)
+        watch.sample(0.1)
+        assert [len(job.ranks) for job in watch.jobs()] == [2]
+        for one in ranks:
+            one.line.close()
+    watch.close()
+
+
+def test_a_rank_that_does_nothing_is_asked_for_all_that_it_notes_once(both):
+    watched, rank = both
+    assert rank.question() == NOTES
+    rank.answer(NOTES)
+    news(watched, 0.0)
+    for entered, questions in ((0, [COUNTERS]), (1, [COUNTERS, NOTES]), (1, [COUNTERS])):
+        rank.page.places[0].entered = entered
+        watched.ask()
+        for question in questions:
+            assert not watched.has_answered()
+            watched.look(0.1)
+            assert rank.question() == question
+            rank.answer(question)
+            news(watched, 0.1)
+        assert watched.has_answered()
+        assert list(watched.note().communicators) == [9]
+
+
+def cut_when_told(listener, port, told):
+    """A network in front of a port: whenever it is told to, it cuts all lines; without a listener it ends."""
+    others = {}
+    with selectors.DefaultSelector() as ready, suppress(OSError):
+        ready.register(listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in ready.select(0.05):
+                if key.fileobj is listener:
+                    ends = listener.accept()[0], socket.create_connection(("127.0.0.1", port))
+                    others |= {ends[0]: ends[1], ends[1]: ends[0]}
+                    for one in ends:
+                        ready.register(one, selectors.EVENT_READ)
+                    continue
+                data = b""
+                with suppress(OSError):  # the other end may have gone
+                    data = key.fileobj.recv(1 << 16)
+                    others[key.fileobj].sendall(data)
+                if not data:
+                    ready.unregister(key.fileobj)
+                    with suppress(OSError):
+                        others[key.fileobj].shutdown(socket.SHUT_WR)
+            if told.is_set():
+                for one in others:
+                    with suppress(KeyError):
+                        ready.unregister(one)
+                    reset(one)
+                others.clear()
+                told.clear()
+
+
+def test_a_real_rank_comes_again_when_its_line_is_reset(tmp_path, compiled):
+    told = threading.Event()
+    with ExitStack() as stack:
+
+        def through(where):
+            key, path, port, *rest = where.split(",")
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            network = threading.Thread(target=cut_when_told, args=(listener, int(port), told), daemon=True)
+            network.start()
+            return ",".join([key, path, str(listener.getsockname()[1]), *rest])
+
+        process, watch = stack.enter_context(asked(tmp_path, compiled, "waits", through))
+        assert seen(watch, lambda one: one.note.stage == RUNNING and one.asleep_in == "read(0)")
+        (first,) = watch._watched
+        told.set()
+        assert eventually(lambda: watch.sample(time.monotonic()) or watch._watched[0].rank is not first.rank)
+        assert seen(watch, lambda one: one.note.stage == RUNNING and one.state == ASLEEP)
+        assert len(watch._watched) == 1 and watch._watched[0].rank.process == first.rank.process
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
 @contextmanager
-def asked(tmp_path, compiled, kind):
-    """A rank that answers over TCP, and the watch that asks it."""
+def asked(tmp_path, compiled, kind, through=lambda where: where):
+    """A rank that answers over TCP, and the watch that asks it; ``through`` gets and says where it comes."""
     watch = RankWatch()
     with registered(tmp_path, watch) as (_, where), ExitStack() as stack:
         program = compiled("here", "asked.c")  # without a launcher, to which a descriptor leads
-        words = ["--mpicc", str(wrapper("here")), "--", "env", f"LOCKSTEP_REGISTRAR={where}", program, kind]
+        words = [
+            "--mpicc",
+            str(wrapper("here")),
+            "--",
+            "env",
+            f"LOCKSTEP_REGISTRAR={through(where)}",
+            program,
+            kind,
+        ]
         process = subprocess.Popen(
             [*LOCKSTEP, "exec", *words],
             stdin=subprocess.PIPE,
@@ -334,3 +451,27 @@ def test_a_process_ends_with_its_own_threads(tmp_path, compiled):
 def test_names_from_a_rank_cannot_move_the_cursor_of_a_terminal():
     data = b"".join(name.ljust(rank_notes.NAME_BYTES, b"\0") for name in (b"Recv", b"\x1b[2JSend\n"))
     assert rank_notes.names(data) == ["Recv", "?[2JSend?"]
+
+
+def test_three_hundred_ranks_are_asked_for_their_notes_once_while_one_of_them_waits(tmp_path):
+    """On as many addresses; all others wait for less than the time, and go on."""
+    asked_for, watch = Counter(), RankWatch()
+    with (
+        registered(tmp_path, watch) as (_, where),
+        ExitStack() as stack,
+        selectors.DefaultSelector() as ready,
+    ):
+        for number in range(300):
+            rank = connected(where, f"boot:{number}", f"127.0.{1 + number // 250}.{1 + number % 250}")
+            stack.callback(rank.line.close)
+            ready.register(rank.line, selectors.EVENT_READ, rank)
+        lookout = Lookout(watch, print, 0.0, Patience(5.0, only_report=True))
+        assert eventually(lambda: lookout.look(0.0) or len(watch.jobs()[:1] and watch.jobs()[0].ranks) == 300)
+        for look in range(40):
+            lookout.look(look / 2)
+            for key, _ in ready.select(0.0):
+                question = key.data.question()
+                asked_for[question] += 1
+                key.data.answer(question)
+    assert asked_for[COUNTERS] >= 300 and asked_for[NOTES] == 0
+    watch.close()

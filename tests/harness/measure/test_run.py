@@ -51,7 +51,7 @@ def test_the_order_is_shuffled_anew_in_each_repeat_and_fixed_by_the_seed():
 def test_leases_are_longer_where_other_programs_wait_for_processors(tools, monkeypatch):
     seen = []
 
-    def spy(workload, progress):
+    def spy(workload, progress, history=None):
         seen.append(workload.lease_s)
         return imitate(workload)
 
@@ -65,7 +65,7 @@ def test_leases_are_longer_where_other_programs_wait_for_processors(tools, monke
 def test_no_run_is_given_up_before_it_may_have_taken_many_times_its_programs_alone(tools):
     seen = []
 
-    def spy(workload, progress):
+    def spy(workload, progress, history=None):
         seen.append((workload.timeout_s, sum(job.program.alone_s for job in workload.jobs)))
         return imitate(workload)
 
@@ -77,7 +77,7 @@ def test_no_run_is_given_up_before_it_may_have_taken_many_times_its_programs_alo
 def test_compute_times_follow_seed_and_repeat(tools):
     seen = []
 
-    def spy(workload, progress):
+    def spy(workload, progress, history=None):
         seen.append((workload.seed, workload.repeat, workload.context_switch_us, workload.processors))
         return imitate(workload)
 
@@ -159,7 +159,7 @@ def test_a_users_program_that_has_never_succeeded_alone_is_not_repeated(tools, s
 def test_rows_without_the_program_that_fails_alone_go_on_and_resuming_measures_the_others(place, tools):
     table = {**COMMANDS, "repeats": 2, "schedulers": [{"policy": "none"}]}
     table["sweep"] = {"jobs.0.command": [["{launcher}", "-n", "1", name] for name in ("true", "false")]}
-    (tasks,) = ([*plan(load(table))],)
+    tasks = [*plan(load(table))]
     fails = failing(lambda workload: "false" in (workload.jobs[0].program.argv or ()))
     watcher = Quiet()
     made = measure(load(table), tools(fails), watcher=watcher)
@@ -249,7 +249,7 @@ def test_nobody_says_how_long_a_users_program_takes_before_one_has_run(place):
     assert first.left_s is None and all(step.left_s is not None for step in others)
 
 
-@pytest.mark.parametrize(("binds", "bound"), [([True], True), ([True, False], False), (["job", True], True)])
+@pytest.mark.parametrize("binds, bound", [([True], True), ([True, False], False), (["job", True], True)])
 def test_a_command_is_bound_alone_if_it_always_is_beside_others(binds, bound):
     """With its threads it has as many processors alone as beside others."""
     table = {**COMMANDS, "schedulers": [{"policy": "none", "bind": bind} for bind in binds]}

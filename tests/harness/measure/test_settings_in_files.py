@@ -63,7 +63,7 @@ def test_a_file_with_the_same_settings_is_the_experiment_of_tune(command, monkey
 
 
 @pytest.mark.parametrize(
-    ("name", "lines"),
+    "name, lines",
     [
         (TWO_PHASE, ("export A=1", "lockstep exec -- COMMAND")),
         ("yield when idle", ("export A=1",)),
@@ -111,7 +111,7 @@ def test_a_report_has_no_row_of_a_setting_that_the_file_has_not(command, lockste
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    "change, complaint",
     [
         ('schedulers.0.setting=""', "schedulers[0].setting = ''"),
         ("schedulers.0={policy='gang'}", "schedulers[0].policy = 'gang'"),

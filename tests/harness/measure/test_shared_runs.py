@@ -27,7 +27,8 @@ def test_a_run_of_the_store_is_read_once_if_it_is_extended_and_else_never(tmp_pa
     wanted = load("three-jobs", settings=["repeats=2", "schedulers=[{policy='gang'}]"])
     for _ in range(2):
         application.run(wanted, tmp_path, fake_runs.Quiet(), RunOptions(simulate=False))
-    read, run_record = [], database.run_record
+    read = []
+    run_record = database.run_record
 
     def reading(connection, number):
         read.append(number)

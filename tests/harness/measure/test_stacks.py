@@ -97,7 +97,7 @@ def lines_of(source, *texts):
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", ["eu-stack", "gdb"])
 @pytest.mark.parametrize(
-    ("kind", "texts", "functions"),
+    "kind, texts, functions",
     [
         ("nested", ["MPI_Recv", "return exchange", "sum = step"], ["exchange", "step", "main"]),
         ("operation", ["in an operation", "MPI_Reduce_local"], ["combine", "main"]),  # which MPI has called
@@ -202,7 +202,7 @@ def test_a_stack_counts_even_if_its_tool_had_some_error(asleep, false_tool, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    "line, reason",
     [
         ("sleep 1000", "eu-stack: did not end within 1 s"),
         ("exit 2", "eu-stack: ended with status 2"),
@@ -244,7 +244,7 @@ def test_a_tool_asks_nothing_of_the_network_and_prints_what_is_understood(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scope", "reason"),
+    "scope, reason",
     [
         (
             "1",

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 from hangs import ENDED_BY_LAUNCHERS, LINES, RANKS, VERDICTS, hang
-from native_programs import LOCKSTEP, PROGRAMS, launcher, two_phase, wrapper
+from native_programs import LOCKSTEP, PROGRAMS, hasty_wrapper, launcher, two_phase, wrapper
 from places import SUPPORT
 from runs import eventually, text
 
@@ -60,20 +60,13 @@ def test_a_hang_is_reported_with_the_right_verdict_and_ended(hangs, mpi, kind):
     one = hangs(mpi)[kind]
     assert one.status == 124
     assert one.judgement == "right", one.stderr
-    assert re.search(LINES.get(kind, "no progress for 5 s; the command is ended"), one.stderr)
+    assert re.search(LINES.get(kind, r"no progress for \d+ s; the command is ended"), one.stderr)
     assert one.verdict in one.stderr
 
 
 @pytest.mark.parametrize("kind", ["small-sends", *ENDED_BY_LAUNCHERS])
 def test_what_ends_by_itself_is_not_reported(hangs, kind):
     assert hangs("here")[kind].judgement == "right"
-
-
-def test_a_rank_that_works_is_not_stuck(compiled):
-    """Each call that ends with something done is progress, for longer than the patience lasts."""
-    program = compiled("here", "hangs.c", "-pthread")
-    result = two_phase([*launcher("here"), "-n", "2", program, "works"], "--stuck", "4")
-    assert (result.returncode, "no progress" in result.stderr) == (0, False)
 
 
 @pytest.fixture
@@ -150,8 +143,8 @@ def said(process, text):
 
 
 def test_only_a_report_lets_the_ranks_wait_on(hanging):
-    process = hanging("--stuck", "2:report")
-    assert "no progress for 2 s:" in said(process, "wait for each other")
+    process = hanging("--stuck", "1:report")
+    assert "no progress for 1 s:" in said(process, "wait for each other")
     assert len(ranks(process)) == RANKS
     process.terminate()
     _, rest = process.communicate(timeout=60)
@@ -172,7 +165,7 @@ def test_a_signal_asks_where_the_ranks_are(hanging):
 
 def test_a_report_says_where_in_their_program_ranks_are(hanging):
     tool("eu-stack")
-    process = hanging("--stuck", "2:report", kind="grid")
+    process = hanging("--stuck", "1:report", kind="grid")
     report = said(process, "wait for each other")
     assert f"\n    rank 0: at hangs.c:{line_of('MPI_SUM, grid)')} in main\n" in report
     assert f"\n    rank 3: at hangs.c:{line_of('7, grid')} in main\n" in report
@@ -181,7 +174,7 @@ def test_a_report_says_where_in_their_program_ranks_are(hanging):
 
 def test_each_thread_that_waits_in_mpi_is_shown(hanging):
     tool("eu-stack")
-    report = said(hanging("--stuck", "2:report", kind="threads"), "    rank 3: ")
+    report = said(hanging("--stuck", "1:report", kind="threads"), "    rank 3: ")
     main, other = line_of("MPI_Recv(large, 8, MPI_BYTE, 1, 9"), line_of("MPI_Recv(&byte, 1, MPI_BYTE, 0, 8")
     places = {f"at hangs.c:{main} in main", f"at hangs.c:{other} in receive"}
     (line,) = (line for line in report.splitlines() if line.startswith("    rank 3: "))
@@ -190,7 +183,7 @@ def test_each_thread_that_waits_in_mpi_is_shown(hanging):
 
 def test_a_stopped_rank_is_shown_and_stays_stopped(hanging):
     tool("eu-stack")
-    process = hanging("--stuck", "2:report", kind="stopped")
+    process = hanging("--stuck", "1:report", kind="stopped")
     report = said(process, "rank 3 is missing")
     assert re.search(f"rank 3: at hangs.c:{line_of('raise(SIGSTOP)')} in main", report)
     assert [one.status() for one in ranks(process)].count(psutil.STATUS_STOPPED) == 1
@@ -234,7 +227,7 @@ def test_ranks_of_python_are_shown_with_their_lines(tmp_path):
 )
 def test_a_tool_that_hangs_or_fails_costs_its_time_and_no_report(hanging, false_tools, script, reason):
     false_tools(script)
-    process = hanging("--stuck", "2:report")
+    process = hanging("--stuck", "1:report")
     report = said(process, "wait for each other")
     assert "ranks 0-2: in MPI_Allreduce" in report
     assert report.count(f"where in their program ranks are is not shown: {reason}") == 1
@@ -244,11 +237,13 @@ def test_a_tool_that_hangs_or_fails_costs_its_time_and_no_report(hanging, false_
     assert psutil.STATUS_STOPPED not in [one.status() for one in members]
 
 
-def test_no_tool_is_started_without_a_report(false_tools, compiled, tmp_path):
+def test_a_rank_that_works_is_not_stuck_and_no_tool_is_started(false_tools, compiled, tmp_path):
+    """Each call that ends with something done is progress, for longer than the patience lasts."""
     false_tools(f"touch {tmp_path}/started")
     program = compiled("here", "hangs.c", "-pthread")
     result = two_phase([*launcher("here"), "-n", "2", program, "works"], "--stuck", "4")
-    assert (result.returncode, (tmp_path / "started").exists()) == (0, False)
+    assert (result.returncode, "no progress" in result.stderr) == (0, False)
+    assert not (tmp_path / "started").exists()
 
 
 def test_a_tool_ends_with_exec(hanging, false_tools):
@@ -276,15 +271,29 @@ def test_a_stuck_job_is_a_failed_test(compiled, tmp_path):
     file = tmp_path / "stuck.xml"
     program = compiled("here", "hangs.c", "-pthread")
     command = [*launcher("here"), "-n", str(RANKS), program, "skipped"]
-    assert two_phase(command, "--stuck", "3", "--junit", str(file)).returncode == 124
+    assert two_phase(command, "--stuck", "2", "--junit", str(file)).returncode == 124
     case, counts = case_of(file)
     assert counts == ("1", "0")
     assert case.get("name") == shlex.join(command)
-    assert float(case.get("time")) > 3
+    assert float(case.get("time")) > 2
     (failure,) = case
     assert failure.get("message").startswith("ranks 0, 3 wait for each other")
     assert "ranks 0-2: in MPI_Allreduce" in failure.text
     assert "the command has ended with status 124" in failure.text
+
+
+def test_a_report_that_ends_nothing_is_output_of_a_test_that_has_passed(compiled, tmp_path):
+    """The test fails if, and only if, the command does."""
+    file = tmp_path / "stuck.xml"
+    program = compiled("here", "hangs.c", "-pthread")
+    hangs = shlex.join(map(str, [*launcher("here"), "-n", str(RANKS), program, "skipped"]))
+    script = f"{hangs} & sleep 6; kill $!; wait; exit 0"
+    said = two_phase(["sh", "-c", script], "--stuck", "1:report", "--junit", str(file))
+    assert said.returncode == 0 and "no progress for 1 s:" in said.stderr
+    case, counts = case_of(file)
+    assert counts == ("0", "0")
+    assert [one.tag for one in case] == ["system-err"]
+    assert "ranks 0, 3 wait for each other" in case[0].text
 
 
 @pytest.mark.parametrize(
@@ -362,7 +371,10 @@ def test_ranks_in_namespaces_of_processes_and_networks_are_watched(compiled):
 
 def test_many_ranks_on_few_processors_are_watched_and_ended(compiled):
     words = [*launcher("here"), "-n", "64", compiled("here", "hangs.c", "-pthread"), "skipped"]
-    result = two_phase(words, "--stuck", "8")
+    for seconds in ("8", "16", "32", "64"):  # on a busy host some ranks do not come to their calls for long
+        result = two_phase(words, "--stuck", seconds)
+        if "ranks 0-62:" in result.stderr:
+            break
     assert result.returncode == 124
     assert "ranks 0-62: in MPI_Allreduce on a communicator of 64" in result.stderr
     assert "ranks 0, 63 wait for each other" in result.stderr
@@ -375,7 +387,8 @@ def test_ranks_that_a_script_starts_as_another_user_are_watched(compiled, monkey
         folder = Path(name)
         monkeypatch.setenv("XDG_CACHE_HOME", name)
         monkeypatch.setenv("HOME", name)
-        made = native.library(wrapper("openmpi"))
+        mpicc = hasty_wrapper(folder, mpi="openmpi")
+        made = native.library(mpicc)
         cache = (folder, made.preload.parent.parent, made.preload.parent)
         program = shutil.copy(compiled("openmpi", "hangs.c", "-pthread"), name)
         ranks_of_user = f"mpirun.openmpi --oversubscribe --bind-to none -n 3 {program} tag"
@@ -383,7 +396,7 @@ def test_ranks_that_a_script_starts_as_another_user_are_watched(compiled, monkey
         places = f"env -C {name} HOME={name} TMPDIR={name}"
         opened = shlex.join(["chmod", "755", *map(str, cache)])  # a command of ours closes its cache again
         script = f"{opened}; chmod 1777 {name}; {user} {places} {ranks_of_user}"
-        result = two_phase(["sh", "-c", script], "--stuck", "4", "--mpicc", str(wrapper("openmpi")))
+        result = two_phase(["sh", "-c", script], "--stuck", "4", "--mpicc", str(mpicc))
     assert result.returncode == 124
     assert "ranks 0-1 wait for each other" in result.stderr
 
@@ -408,15 +421,15 @@ def test_ranks_on_other_hosts_are_asked_and_their_job_is_ended(hosts, compiled, 
 
 
 def test_a_host_that_does_not_answer_is_named_and_ends_nothing(hosts, compiled):
-    process = elsewhere(hosts, compiled, "read", "--stuck", "12", "--timeout", "40")
+    process = elsewhere(hosts, compiled, "read", "--stuck", "6", "--timeout", "24")
     assert process.stdout.readline() == "begun\n"
     time.sleep(2)  # all have answered once
     hosts.nodes[1].plug(on=False)
     _, said = process.communicate(timeout=120)
     hosts.nodes[1].plug(on=True)
-    assert "no progress for 12 s:" in said
+    assert "no progress for 6 s:" in said
     assert "host node2 does not answer: ranks 0-1 wait for " in said
-    assert "the command has not ended within 40 s" in said
+    assert "the command has not ended within 24 s" in said
 
 
 def test_a_time_limit_holds_without_ranks():

@@ -37,7 +37,7 @@ def _own_directory(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mpi", "there", "missing"),
+    "mpi, there, missing",
     [
         ("MPICH 4.0", 1, 4),
         ("MPICH 5.0", 5, 0),
@@ -56,7 +56,7 @@ def test_only_what_a_library_knows_is_offered(tmp_path, mpi, there, missing):
 
 
 @pytest.mark.parametrize(
-    ("processes", "room", "threads", "fit"), [(2, 8, 4, None), (2, 8, 5, "4"), (3, 8, 8, "2"), (4, 0, 2, "1")]
+    "processes, room, threads, fit", [(2, 8, 4, None), (2, 8, 5, "4"), (3, 8, 8, "2"), (4, 0, 2, "1")]
 )
 def test_fewer_threads_are_offered_where_they_exceed_the_processors(tmp_path, processes, room, threads, fit):
     both = [library_of(library, tmp_path) for library in FILES]
@@ -292,7 +292,7 @@ def test_where_nothing_ends_in_time_nothing_is_best(command):
 
 
 @pytest.mark.parametrize(
-    ("only", "status"), [((), 0), (("--only", "yield when idle"), 0), (("--only=two-phase",), 2)]
+    "only, status", [((), 0), (("--only", "yield when idle"), 0), (("--only=two-phase",), 2)]
 )
 def test_without_a_compiler_the_settings_of_the_mpi_are_measured(command, monkeypatch, only, status):
     def no_compiler(*ignored):
@@ -344,7 +344,7 @@ def test_the_best_settings_of_mpi_and_of_threads_are_measured_together(command, 
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    "words, complaint",
     [
         (["--rounds=0"], "--rounds"),
         (["--timeout-factor=0.5"], "--timeout-factor"),

@@ -68,7 +68,8 @@ class Impatient(Quiet):
 
 
 def test_a_reservation_excludes_others_of_its_processors_until_it_is_closed(theirs):
-    ours, elsewhere = Reservation(THERE), Reservation([FIRST + 2])
+    ours = Reservation(THERE)
+    elsewhere = Reservation([FIRST + 2])
     (rival,) = ours.take()
     assert (rival.name, rival.processors) == (US, str(FIRST + 1))
     assert elsewhere.take() == []
@@ -124,7 +125,9 @@ def test_a_kill_ends_a_reservation_whatever_the_killed_process_has_started():
 
 def test_of_many_at_once_only_one_at_a_time_has_a_processor():
     """Each needs two of three processors in a ring, so that any two of them share one."""
-    inside, most, turns = set(), [], []
+    inside = set()
+    most = []
+    turns = []
 
     def measure(number):
         for _ in range(5):
@@ -154,7 +157,7 @@ def test_a_process_that_is_stopped_in_the_gate_holds_nobody_up_for_long(monkeypa
         ours.close()
 
 
-@pytest.mark.parametrize(("no_wait", "environment"), [(True, {}), (False, {"SLURM_JOB_ID": "7"})])
+@pytest.mark.parametrize("no_wait, environment", [(True, {}), (False, {"SLURM_JOB_ID": "7"})])
 def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, no_wait, environment):
     watcher = Quiet()
     with session.reserved(THERE, watcher, no_wait, environment):

@@ -30,7 +30,8 @@ class Series:
         file.write_text(
             EXPERIMENT.replace("repeats = 1", f"repeats = 2\nseed = {number}").replace(RANKS, program)
         )
-        self.experiment, self.output = load(str(file)), folder / f"{number}.txt"
+        self.experiment = load(str(file))
+        self.output = folder / f"{number}.txt"
         self.words = [
             sys.executable,
             "-P",

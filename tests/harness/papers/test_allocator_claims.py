@@ -15,7 +15,8 @@ from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import load
 from workloads.program import Program
 
-JOBS, POPULATION = 300, 12
+JOBS = 300
+POPULATION = 12
 SEEDS = (0, 1, 2)
 
 
@@ -93,7 +94,8 @@ def test_squares_waste_most_of_a_mesh_frames_miss_what_a_scan_finds_and_nonconti
 def test_faulty_nodes_cost_contiguous_allocation_more_than_their_share():
     """Four of them at random places; noncontiguous allocation loses little more than what they are."""
     lost = tuple(np.random.default_rng(0).permutation(64)[:4].tolist())
-    whole, faulty = under("faulty-mesh"), under("faulty-mesh", lost)
+    whole = under("faulty-mesh")
+    faulty = under("faulty-mesh", lost)
     longer = {name: faulty[name][0].finish_ns.max() / whole[name][0].finish_ns.max() for name in whole}
     assert max(longer["paging"], longer["multiple-buddy"]) < min(longer["first-fit"], longer["buddy"])
     assert max(longer["paging"], longer["multiple-buddy"]) < 1.1 < longer["first-fit"]

@@ -85,10 +85,12 @@ def test_whatever_the_file_holds_it_is_read_or_refused(tmp_path):
     first = place()
     for cell, outcome in zip(CELLS, OUTCOMES, strict=False):
         first.add(cell, outcome)
-    whole, known = first.path.read_bytes(), dict(zip(CELLS, OUTCOMES, strict=False))
+    whole = first.path.read_bytes()
+    known = dict(zip(CELLS, OUTCOMES, strict=False))
     ends = set()
     for seed in range(200):
-        chance, copy = random.Random(seed), bytearray(whole)
+        chance = random.Random(seed)
+        copy = bytearray(whole)
         for _ in range(chance.choice([1, 1, 10])):
             copy[chance.randrange(len(copy))] = chance.randrange(256)
         first.path.write_bytes(copy[: chance.randrange(len(copy))] if seed % 4 == 0 else copy)

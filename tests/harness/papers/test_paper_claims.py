@@ -43,9 +43,7 @@ def test_a_claim_that_does_not_hold_points_at_its_explanation(paper):
             assert anchor in [line[3:].lower().replace(" ", "-") for line in headings], claim["text"]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "places"), [(papers.CONTRADICTED, ()), (papers.HOLDS, ("here", "there"))]
-)
+@pytest.mark.parametrize("verdict, places", [(papers.CONTRADICTED, ()), (papers.HOLDS, ("here", "there"))])
 def test_a_contradiction_has_two_places(verdict, places):
     with pytest.raises(InputError):
         papers.Claim("text", "found", verdict, places)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harness import papers
+from harness.papers import Cell, hori96, zhou97
 from harness.papers import anastasiadis97 as toronto
-from harness.papers import hori96
 from harness.predict.replicate import Replications, ratio
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential
 from harness.simulator.jobs.metrics import Metrics
@@ -19,6 +19,19 @@ def test_bad_papers_and_figures_are_named():
         papers.reproduce("zhou97", ["99"])
     with pytest.raises(InputError, match="zhou97"):
         papers.reproduce("zhou98")
+
+
+@pytest.mark.parametrize("service", [1, 3])
+def test_figure_3_of_zhou97_has_the_turnarounds_of_its_formula_and_the_first_jobs_times(service):
+    found = zhou97.simulate(Cell(service=service), quick=True, seed=1)
+    inner = slice(zhou97.POPULATION, -zhou97.POPULATION)
+    assert found.response_s[inner] == found.formula_s[inner]
+    lines_s = np.array(found.lines_s)
+    assert lines_s.shape == (zhou97.SHOWN, 3)
+    arrival_s, start_s, finish_s = lines_s.T
+    assert (finish_s - arrival_s).tolist() == found.response_s[: zhou97.SHOWN]
+    assert (arrival_s <= start_s).all() and (start_s < finish_s).all()
+    assert start_s[:service].tolist() == [zhou97.SLOT_S * number for number in range(service)]
 
 
 def replications(responses_s):
@@ -98,7 +111,7 @@ def test_the_tasks_of_hori96_have_the_target_load(distribution):
 
 
 @pytest.mark.parametrize(
-    ("process", "cv"), [("exponential", 1.0), ("hyperexponential", 3.0), ("geometric", np.sqrt(0.9))]
+    "process, cv", [("exponential", 1.0), ("hyperexponential", 3.0), ("geometric", np.sqrt(0.9))]
 )
 def test_times_between_arrivals_have_their_mean_and_variation(process, cv):
     gaps = gaps_s(process, 200_000, 10.0, np.random.default_rng(2), cv=3.0)
@@ -107,7 +120,7 @@ def test_times_between_arrivals_have_their_mean_and_variation(process, cv):
 
 
 @pytest.mark.parametrize(
-    ("process", "options", "words"),
+    "process, options, words",
     [
         ("normal", {}, "must be one of"),
         ("hyperexponential", {"cv": 0.5}, "cv"),

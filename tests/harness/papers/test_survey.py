@@ -14,7 +14,7 @@ HIGH = "when the load is high, jobs should receive less than their average paral
 
 
 @pytest.mark.parametrize(
-    ("rule", "share", "verdict"),
+    "rule, share, verdict",
     [
         (allocation.LEAST_SUM, allocation.BY_ROOT, papers.HOLDS),
         (allocation.TARGET_ALL, allocation.EQUAL, papers.FAILS),
@@ -48,7 +48,7 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("technique", "options", "costs"),
+    "technique, options, costs",
     [
         # A round moves what was written in the one before; it helps only if pages are copied faster.
         ("pre-copy", {"fixed_ms": 250.0, "dirty_mb_s": 0.2, "rounds": 1}, (0.65, 0.0, 4.65, 8.8, 0.0)),

@@ -150,7 +150,8 @@ def test_a_candidate_has_the_errors_of_commands_that_were_simulated_and_measured
 def test_what_a_store_knows_of_other_programs_is_no_error_of_commands(on_a_recording):
     run, advised = on_a_recording
     assert run("program = { processes = 2, dedicated_s = 1.0 }")[0] == 0
-    found, said = advised("--json"), advised()
+    found = advised("--json")
+    said = advised()
     assert found["errors"] is None and {row["errors"] for row in found["rows"]} == {None}
     assert "error so" not in said
     assert said.endswith("have been wrong is not known here: docs/validation.md has ours.")
@@ -202,7 +203,7 @@ def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    "words, complaint",
     [
         (["--command"], "lockstep advise --command -- mpiexec"),
         (

@@ -218,7 +218,7 @@ def interrupted_after(count):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words, said",
     [
         (["-o", "out"], "1 of 2 simulations are recorded in out/lockstep.sqlite; continue with --resume"),
         ([], "1 of 2 simulations are lost; with -o DIR"),
@@ -250,7 +250,8 @@ def test_tasks_have_keys_and_an_experiment_the_digest_of_its_jobs(tmp_path):
     records = [simulator.run(task) for task in tasks]
     assert [key_of(record) for record in records] == [task.key for task in tasks]
     assert {record.digest for record in records} == {simulator.experiment.digest}
-    elsewhere, other = write_log(tmp_path, "copy.swf"), write_log(tmp_path, "other.swf", last_s=99)
+    elsewhere = write_log(tmp_path, "copy.swf")
+    other = write_log(tmp_path, "other.swf", last_s=99)
     assert back_end(EXPERIMENT, elsewhere).experiment.digest == simulator.experiment.digest
     changes = [{"log": other}, {"settings": ["log.load=0.5"]}, {"settings": ["warm_up=3"]}, {"seed": 2}]
     digests = {back_end(EXPERIMENT, **({"log": log} | change)).experiment.digest for change in changes}
@@ -331,7 +332,7 @@ def test_python_gets_the_rows_of_a_model_with_intervals(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    "settings, words",
     [
         (['trace="log.swf"'], r"trace = 'log.swf': is not a key of the experiment, but of its.*\[log\]"),
         (["load=0.5"], r"load = 0.5: is not a key of the experiment, but of its.*below \[log\]"),
@@ -359,7 +360,7 @@ def test_a_log_has_a_path():
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    "lines, words",
     [
         ("[model]\ncount = 600\nmaxima = [2, 8]", "either a job log or a"),
         ("processors = 8", "write processors"),
@@ -372,7 +373,7 @@ def test_a_model_without_what_it_needs_is_named(lines, words):
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    "settings, words",
     [
         (["model.count=1"], "model.count"),
         (["model.maxmia=[2]"], "did you mean 'maxima'"),
@@ -390,7 +391,8 @@ def test_the_former_name_of_the_experiment_names_the_present_one():
 
 
 def test_a_quick_model_has_few_replications_and_wide_intervals():
-    few, usual = MODEL, MODEL.replace("replications = 4\n", "")
+    few = MODEL
+    usual = MODEL.replace("replications = 4\n", "")
     for text, replications in ((few, 4), (usual, 5)):
         (cell,) = experiment.load(tomllib.loads(text), quick=True).cells
         assert cell.source and (cell.source.replications, cell.source.half_width) == (replications, 0.1)

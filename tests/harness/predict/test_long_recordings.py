@@ -19,7 +19,8 @@ MACHINE = SimulatedMachine(processors=2, local="eevdf")
 
 
 def test_the_file_of_a_program_of_an_hour_is_smaller_than_what_its_windows_hold(tmp_path):
-    long_one, path = long_recording("exchange"), tmp_path / "long.npz"
+    long_one = long_recording("exchange")
+    path = tmp_path / "long.npz"
     recording.write(long_one, path)
     assert long_one.elapsed_ns > 3600e9
     kept = [rank.windows["kept"].tolist() for rank in long_one.ranks]

@@ -46,7 +46,7 @@ def test_without_workers_the_message_says_how_to_start_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "arguments", "found"),
+    "line, arguments, found",
     [
         ("python -P -m harness simulate x --mpi", 3, "-m harness simulate x --mpi"),
         ("python /bin/lockstep simulate x --mpi", 3, "/bin/lockstep simulate x --mpi"),

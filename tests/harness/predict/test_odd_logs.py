@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import re
 import tarfile
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.view import Submitter
 from harness.cli import main
 from harness.predict.trace import read
 from workloads.validation import InputError
@@ -247,7 +249,42 @@ def test_a_log_where_an_experiment_belongs_is_told_its_command(tmp_path, capsys,
 
 def test_a_log_for_an_experiment_of_processes_is_refused(capsys):
     assert main(["simulate", "three-jobs", "--log", "log.swf"]) == 2
-    assert f"three-jobs.toml is an experiment of processes; write {REMEDY} FILE" in capsys.readouterr().err
+    assert f"three-jobs.toml has no table [log] for it; write {REMEDY} FILE" in capsys.readouterr().err
 
 
 REMEDY = "lockstep simulate log --log"
+
+
+def test_logs_say_who_submitted_a_job_and_to_what(tmp_path):
+    fields = "{} {} -1 60 4 -1 -1 4 90 -1 1 {} {} -1 {} {} -1 -1\n"
+    swf = tmp_path / "log.swf"
+    swf.write_text(fields.format(1, 0, 3, 7, -1, 2) + fields.format(2, 5, -1, -1, 9, -1))
+    first, second = (job.submitter for job in read(swf).jobs.views())
+    assert (first, second) == (Submitter("3", "7", "2"), Submitter(qos="9"))
+    sacct = tmp_path / "jobs.txt"
+    heading = HEADER.strip() + "|User|Account|Partition|QOS\n"
+    sacct.write_text(heading + FIRST.strip() + "|ann|physics|short|high\n" + SECOND.strip() + "||physics||\n")
+    first, second = (job.submitter for job in read(sacct).jobs.views())
+    assert (first, second) == (Submitter("ann", "physics", "short", "high"), Submitter(account="physics"))
+    swf.write_text(SWF)
+    assert read(swf).jobs.submitters == ()
+
+
+def test_names_of_a_log_that_are_long_or_not_printable_refuse_no_job(tmp_path):
+    sacct = tmp_path / "jobs.txt"
+    names = HEADER.strip() + "|User|Partition\n"
+    sacct.write_text(f"{names}{FIRST.strip()}|{'a' * 200}|a\x07b\n")
+    (job,) = read(sacct).jobs.views()
+    assert job.submitter == Submitter("a" * 100, partition="a?b")
+
+
+@pytest.mark.parametrize(("estimate", "unknown"), [("last-two", 1), ("user", None)])
+def test_jobs_of_unknown_users_are_counted_where_users_matter(tmp_path, capsys, estimate, unknown):
+    path = tmp_path / "log.swf"
+    first, second = SWF.splitlines()
+    path.write_text(f"{first}\n{second.replace(' 1 -1', ' 1 5', 1)}\n")
+    scheduler = f"ordered backfill=easy estimate={estimate}"
+    words = ["simulate", "log", "--log", str(path), "--set", "processors=4", "--policy", scheduler, "--json"]
+    assert main(words) == 0
+    assumed = json.loads(capsys.readouterr().out)["assumed"]
+    assert assumed.get("users unknown, so that predictions are the estimates") == unknown

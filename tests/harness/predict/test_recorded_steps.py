@@ -262,7 +262,8 @@ def test_a_command_is_simulated_by_the_file_that_it_names(tmp_path):
 
 
 def test_the_waiting_rule_says_whether_collective_operations_are_blocking_calls(tmp_path):
-    path, plain = tmp_path / "some.npz", made([3 * [("ALLREDUCE", 10)]] * 2)
+    path = tmp_path / "some.npz"
+    plain = made([3 * [("ALLREDUCE", 10)]] * 2)
     for rooted in (True, False):
         ranks = tuple(replace(rank, rooted=rooted) for rank in plain.ranks)
         recording.write(replace(plain, ranks=ranks), path)
@@ -279,7 +280,8 @@ def test_the_waiting_rule_says_whether_collective_operations_are_blocking_calls(
 
 
 def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_processor_time(tmp_path):
-    path, command = tmp_path / "some.npz", Command(("true",), 2)
+    path = tmp_path / "some.npz"
+    command = Command(("true",), 2)
     recording.write(made([3 * [("ALLREDUCE", 10)]] * 2), path)
     elapsed_s = recording.read(path).elapsed_ns / 1e9
     plain = RecordedPrograms({command: path}).replayed(command)
@@ -300,7 +302,8 @@ def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_pr
 
 
 def test_what_a_killed_rank_did_not_record_of_its_program_is_computed_before(tmp_path):
-    command, path = Command(("mpiexec", "./app"), 2, record=True), tmp_path / "short.npz"
+    command = Command(("mpiexec", "./app"), 2, record=True)
+    path = tmp_path / "short.npz"
     whole = made([3 * [("ALLREDUCE", 10)]] * 2)
     recording.write(replace(whole, ranks=tuple(replace(rank, complete=False) for rank in whole.ranks)), path)
     elapsed_s = recording.read(path).elapsed_ns / 1e9
@@ -312,7 +315,8 @@ def test_what_a_killed_rank_did_not_record_of_its_program_is_computed_before(tmp
 
 def test_a_recording_says_itself_what_its_run_took_beside_it(tmp_path):
     """A program that is shortened begins and ends in a shorter time, too."""
-    command, path = Command(("mpiexec", "./app"), 2, record=True), tmp_path / "app.npz"
+    command = Command(("mpiexec", "./app"), 2, record=True)
+    path = tmp_path / "app.npz"
     whole = made([3 * [("ALLREDUCE", 10)]] * 2)
     times = {"init_ns": 300_000_000, "init_cpu_ns": 10**7, "finalize_ns": 10**8, "finalize_cpu_ns": 2 * 10**7}
     recording.write(replace(whole, ranks=tuple(replace(rank, **times) for rank in whole.ranks)), path)

@@ -80,7 +80,8 @@ def test_a_processor_runs_one_process_at_a_time(both):
 def test_a_process_that_blocks_sleeps_until_it_is_switched_to_and_a_read_names_its_rank(both):
     _, _, simulated = both
     ours = [one for one in simulated if one.kind == "simulated"]
-    slept, peers = {one.scheduler["waiting"]: 0 for one in ours}, set()
+    slept = {one.scheduler["waiting"]: 0 for one in ours}
+    peers = set()
     for record in ours:
         spans_of_ranks = [[*spans(rank, base64.b64decode(rank.timeline))] for rank in record.ranks]
         for one, after in (pair for mine in spans_of_ranks for pair in pairwise(mine)):

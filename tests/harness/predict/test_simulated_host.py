@@ -78,7 +78,7 @@ def test_what_a_record_lacks_costs_nothing():
 
 
 @pytest.mark.parametrize(
-    ("bind", "given", "queue"),
+    "bind, given, queue",
     [
         (True, {"queue": "central"}, "bound"),
         (False, {"queue": "central"}, "central"),
@@ -93,7 +93,7 @@ def test_bind_decides_whether_the_queue_of_the_machine_counts(bind, given, queue
 
 
 @pytest.mark.parametrize(
-    ("table", "rule"),
+    "table, rule",
     [
         ({"policy": "none", "bind": "jobs"}, 'must be true, false or "job"'),
         ({"policy": "none", "bind": 1}, 'must be true, false or "job"'),

@@ -42,7 +42,8 @@ def folder(tmp_path_factory):
 
 
 def test_the_same_seed_stores_the_same_runs_in_the_same_order(folder):
-    first, second = records(folder / "one"), records(folder / "two")
+    first = records(folder / "one")
+    second = records(folder / "two")
     assert first == second and len(first) == 3 * 2 * (2 + 1)
     run, lines = next((run, lines) for run, lines in first if run.kind == "simulated")
     assert run.launcher == "simulator" and run.conditions.processors == [0, 1]
@@ -66,6 +67,7 @@ def test_the_text_of_a_report_on_simulations_alone_has_the_tables_of_simulate(fo
     assert capsys.readouterr().out == shown and "simulated: " in shown
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_report_has_the_figures_of_simulate_for_every_simulated_machine(folder, capsys):
     assert main([*SIMULATE, *SWEEP, "--results", str(folder), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)["rows"]

@@ -36,7 +36,9 @@ def replay(guesses, costs, workers=WORKERS):
     """The pairs of time and shown time left after each end of a part, and the time of the last end."""
     clock = Clock()
     time_left = TimeLeft(guesses, workers, clock)
-    waiting, running, estimates = iter(time_left.order), [], []
+    waiting = iter(time_left.order)
+    running = []
+    estimates = []
     for number in (next(waiting, None) for _ in range(workers)):
         if number is not None:
             heapq.heappush(running, (costs[number], number))
@@ -82,7 +84,7 @@ def of_adaptive(compute):
 
 
 @pytest.mark.parametrize(
-    ("name", "simulate"), [("reproduce hori96 --quick", of_hori96), ("simulate time_left.toml", of_processes)]
+    "name, simulate", [("reproduce hori96 --quick", of_hori96), ("simulate time_left.toml", of_processes)]
 )
 def test_the_time_left_is_within_a_factor_of_1_5_after_a_tenth_of_the_time(name, simulate):
     pairs = []
@@ -108,7 +110,7 @@ FIRST_TWO = order(ALIKE)[:2]
 
 
 @pytest.mark.parametrize(
-    ("guesses", "costs", "shares", "within"),
+    "guesses, costs, shares, within",
     [
         (KINDS, [5.0 if guess.kind == "slow" else 0.1 for guess in KINDS], (0.1, 0.5, 0.9), 1.1),
         (LONGER, [guess.seconds**1.4 for guess in LONGER], (0.1, 0.25, 0.5, 0.75, 0.9), 1.5),
@@ -139,7 +141,8 @@ def test_a_part_that_tells_of_its_steps_is_judged_by_them():
 
 def left_at(now_s, done):
     """Two parts run for 2 s a step of 10; the other running one has told nothing and counts as overdue."""
-    still_s, overdue_s = 2.0 * (10 - done), OVERDUE * now_s
+    still_s = 2.0 * (10 - done)
+    overdue_s = OVERDUE * now_s
     return (still_s + overdue_s + 2 * 20.0) / WORKERS
 
 
@@ -167,7 +170,8 @@ def test_every_beginning_of_the_order_is_spread_evenly_over_the_parts(count):
 
 
 def test_the_first_of_parts_one_after_the_other_tells_nothing_of_the_others_if_it_may_have_compiled():
-    pace, left = Pace(COMPILED), [Guess(1.0)] * 4
+    pace = Pace(COMPILED)
+    left = [Guess(1.0)] * 4
     estimates = []
     for seconds in (30.0, 2.0, 2.0, 2.0, 2.0):
         estimates.append(pace.state(left)[-1])

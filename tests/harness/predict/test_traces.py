@@ -18,10 +18,10 @@ from slow_trace_reader import RefusedError
 
 from coordinator import policies
 from harness.predict.job_level import SimulatedByJob
-from harness.predict.kept_outcome import known
 from harness.predict.trace import read
 from harness.simulator import interruption
 from harness.simulator.interruption import InterruptedSimulationError
+from harness.simulator.jobs.kept_outcome import known
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
 from harness.spec import experiment, owners
@@ -134,7 +134,7 @@ def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_on
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text, words",
     [
         ("; MaxProcs: \u00b2\n" + JOBS, ["line 1: MaxProcs must be a whole number", "'\u00b2'"]),
         (f"; MaxProcs: {10**10}\n" + JOBS, ["line 1: MaxProcs", "to 1000000", "'10000000000'"]),
@@ -252,7 +252,8 @@ def test_a_larger_job_is_named_by_its_number_and_the_remedy_helps(tmp_path):
 @pytest.mark.parametrize("header", ["", "; MaxProcs: 4\n"])
 def test_the_load_is_that_of_the_simulated_machine(tmp_path, header):
     found = study(tmp_path, header + JOBS, "processors=8", "log.load=0.5").logs[0]
-    work_s, span_s = 10 * 4 + 12 * 4, found.jobs.submit_ns[1] / S
+    work_s = 10 * 4 + 12 * 4
+    span_s = found.jobs.submit_ns[1] / S
     assert work_s / (8 * span_s) == pytest.approx(0.5)
 
 
@@ -304,7 +305,7 @@ def test_what_no_clock_holds_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("at_s", "responses_s"), [(0, [11, 11, 11, 16]), (20_000_000, [11] * 4)])
+@pytest.mark.parametrize("at_s, responses_s", [(0, [11, 11, 11, 16]), (20_000_000, [11] * 4)])
 def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(tmp_path, at_s, responses_s):
     back_end = study(tmp_path, HEADER + JOBS.replace("2 5", f"2 {at_s}"))
     rows = [*map(back_end.run, back_end.tasks)]

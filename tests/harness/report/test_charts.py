@@ -12,6 +12,7 @@ from runs import needs_two
 
 from harness.analyse import job_tables, results_document
 from harness.analyse.summary import TAU_S
+from harness.analyse.timelines import Lanes, Span
 from harness.predict.job_level import SimulatedByJob
 from harness.report import charts, page, perfetto, schedules, traces
 from harness.report.grid import panels, time_name
@@ -20,6 +21,7 @@ from harness.spec import experiment
 from harness.store.rebuild import experiment_of
 
 WIDTH = 800
+MS = 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,8 @@ def test_an_axis_of_times_has_several_round_names(jobs, tmp_path):
     found = fake_records.runs_of_jobs(back_end)
     timed = job_tables.timed(results_document.results(experiment_of(found), found).rows)
     (axes,) = schedules.utilisation(timed, WIDTH).axes
-    ticks, end_s = axes.get_xticks(), axes.get_xlim()[1]
+    ticks = axes.get_xticks()
+    end_s = axes.get_xlim()[1]
     assert len(ticks) >= 3
     assert ticks[0] == 0 and ticks[-1] >= end_s / 2
     names = [axes.xaxis.get_major_formatter()(tick) for tick in ticks]
@@ -104,7 +107,7 @@ def test_an_axis_of_times_has_several_round_names(jobs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("nanoseconds", "name"),
+    "nanoseconds, name",
     [
         (3, "3 ns"),
         (960, "0.96 us"),
@@ -143,3 +146,24 @@ def test_a_window_of_a_trace_has_both_ends_of_a_message_or_none():
 
     inside, begins, ends = message("a", 15, 17), message("b", 15, 25), message("c", 5, 15)
     assert perfetto.windowed([*inside, *begins, *ends], 10, 20) == inside
+
+
+def test_a_gantt_chart_has_all_processors_of_both_sides_from_the_first_span_of_each_side_on():
+    def lane(*rows):
+        return [Span(0, job, 0, "computing", begin_ms * MS, end_ms * MS) for job, begin_ms, end_ms in rows]
+
+    measured = {1: lane((0, 105, 115), (1, 115, 125)), 0: lane((1, 107, 121)), 2: []}
+    run = Lanes(
+        "gang", {"measured": measured, "simulated": {0: lane((0, 3, 13), (1, 13, 22))}, "planned": {3: []}}
+    )
+    figure = traces.gantt([run], WIDTH, ["BARRIER"])
+    (axes,) = figure.axes
+    names = ["measured, cpu 0", "measured, cpu 1", "measured, cpu 2", "simulated, cpu 0", "planned, cpu 3"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == names
+    colours = {LIGHT[f"job{job}"]: job for job in range(2)}
+    shown = {
+        (colours[colour], (bottom + top) / 2, left, right) for colour, left, bottom, right, top in bars(axes)
+    }
+    assert shown == {(1, 0, 2, 16), (0, 1, 0, 10), (1, 1, 10, 20), (0, 3, 0, 10), (1, 3, 10, 19)}
+    assert axes.get_xlim() == (0, 20), "a round number of at most the last end of any lane"
+    assert traces.gantt([], WIDTH) is None

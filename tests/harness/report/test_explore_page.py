@@ -18,7 +18,9 @@ pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here"),
 ]
 
-MOST_BYTES, PAINT_MS, TRIES = 3_000_000, 1000, 6
+MOST_BYTES = 3_000_000
+PAINT_MS = 1000
+TRIES = 6
 
 ACTS = """
 <script>

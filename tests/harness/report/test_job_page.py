@@ -14,12 +14,12 @@ from fake_records import MEANS, page_of_jobs, runs_of_jobs, write_trace
 from golden import without_pictures
 
 from coordinator.topology import written
-from harness.analyse import job_tables, results_document
+from harness.analyse import job_classes, job_tables, results_document
 from harness.cli import main
 from harness.predict import schedule_files
 from harness.predict.job_level import SimulatedByJob
-from harness.predict.kept_outcome import kept, known
 from harness.simulator.jobs import swf
+from harness.simulator.jobs.kept_outcome import kept, known
 from harness.simulator.jobs.metrics import batch_slowdowns, measure
 from harness.simulator.jobs.model import WHOLE_NS
 from harness.spec import experiment
@@ -139,12 +139,18 @@ def test_a_policy_against_another_one(rows):
     assert few.wait_s == pytest.approx((waits[1] - waits[0]).mean())
 
 
-def test_slowdowns_by_size_add_up(rows):
-    classes = job_tables.by_size(rows[0])
-    assert [one.name for one in classes] == ["1", "2", "3-4", "5-8", "9-16"]
-    assert sum(one.jobs for one in classes) == JOBS
-    mean = sum(one.jobs * one.bounded_slowdown for one in classes) / JOBS
-    assert mean == pytest.approx(measure(rows[0].outcome, tau_s=10).bounded_slowdown)
+def test_classes_add_up(rows):
+    for timed in rows:
+        classes = job_classes.classes(timed)
+        means = measure(timed.outcome, tau_s=10)
+        assert [one.name for one in classes["sizes"]] == ["1", "2", "3-4", "5-8", "9-16"]
+        for kind in ("sizes", "lengths", "interactive"):
+            assert sum(one.jobs for one in classes[kind]) == JOBS
+            assert sum(one.work_share for one in classes[kind]) == pytest.approx(1)
+            for name in ("response_s", "wait_s", "bounded_slowdown"):
+                total = sum(one.jobs * getattr(one, name) for one in classes[kind])
+                assert total / JOBS == pytest.approx(getattr(means, name))
+        assert classes["users"] == []
 
 
 @pytest.fixture

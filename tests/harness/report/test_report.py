@@ -122,7 +122,7 @@ def made(folder, kind, *more):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
+    "arguments, word",
     [
         (["--format", "pdf"], "html"),
         (["--experiment", "another"], "three-jobs"),

@@ -40,7 +40,8 @@ for (const one of [...found, document.getElementById("place").textContent]) docu
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory):
     """What a browser makes of the pages of some policies; on the one called steps a script acts."""
-    folder, pages = tmp_path_factory.mktemp("pages"), {}
+    folder = tmp_path_factory.mktemp("pages")
+    pages = {}
     for name, words in SHOWN.items():
         assert cli.main(["show", *words, "-o", str(folder / "page")]) == 0
         pages[name] = (folder / "page").read_text()
@@ -61,11 +62,9 @@ def test_pages_are_whole_in_every_width_and_ask_nobody(looked):
 
 def test_keys_and_buttons_step_and_paper_has_all_scenes(looked):
     lines = [line.text for line in looked.sights["steps"][1300].lines][-11:]
-    first, second, third = (
-        "0 ms: A arrives (size 4)",
-        "50 ms: B arrives (size 6)",
-        "100 ms: C arrives (size 3)",
-    )
+    first = "0 ms: A arrives (size 4)"
+    second = "50 ms: B arrives (size 6)"
+    third = "100 ms: C arrives (size 3)"
     assert lines[:6] == [first, second, third, second, first, first]
     assert lines[6] == lines[7] and " ends" in lines[6]
     assert lines[8] == lines[9] == first, "keys scroll a wide picture that has the focus"

@@ -1,12 +1,20 @@
 """Tables for a terminal: numbers are whole in every width, and what does not fit is named."""
 
+import csv
+
+import fake_records
 import pytest
 from golden import printed
+from runs import needs_two
 
+from harness import cli
 from harness.analyse.rows import columns
 from harness.report import listing
 from harness.report.cells import table
+from harness.spec import experiment
+from harness.store.database import Store
 
+POLICIES = [{"policy": "none"}]
 ROW = ["modified-two-queue 20 ms, long 60 ms", "2.91", "2.59-3.24", "8.57", "1234567.89"]
 
 
@@ -35,3 +43,22 @@ def test_the_constants_of_a_calibration_have_their_warnings_above_and_whole_numb
     assert "1200" in printed(listing.constants(document), enough)
     assert "Too narrow" in printed(listing.constants(document), enough - 1)
     assert all(number in text for number in ("20123.25", "20000.11-21000.22", "19999.99", "22222.22"))
+
+
+@needs_two
+def test_rows_of_two_experiments_are_not_one_table(tmp_path, capsys):
+    with Store(tmp_path / "results") as store:
+        for name, pattern in (("first", "NEWS"), ("second", "BARRIER")):
+            jobs = [{"program": {"pattern": pattern, "processes": 2, "dedicated_s": 0.5}}]
+            known = {"name": name, "processors": 2, "repeats": 1, "jobs": jobs, "schedulers": POLICIES}
+            for record in fake_records.records(experiment.load(known)):
+                store.add_run(record)
+    words = ["compare", str(tmp_path / "results"), "--csv", str(tmp_path / "rows.csv")]
+    assert cli.main(words) == 2
+    told = capsys.readouterr().err
+    assert "holds the rows of one experiment" in told and "first (" in told and "second (" in told
+    assert not (tmp_path / "rows.csv").exists()
+    assert cli.main([*words, "--experiment", "second"]) in (0, 1)
+    with (tmp_path / "rows.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert "BARRIER" in str(row)

@@ -28,6 +28,7 @@ SCHEDULING = [name for name in policies.known() if name not in SHARING]
 """Policies that neither leave a processor to the local scheduler nor run single processes of a job."""
 
 OPTIONS = {"ordered": [{"order": order, "backfill": kind} for order in QUEUES for kind in ("none", "easy")]}
+OPTIONS["preempt"] = [{}]
 COMPILED = [
     (name, options)
     for name in SCHEDULING

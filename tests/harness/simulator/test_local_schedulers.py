@@ -40,7 +40,7 @@ LINUX = {"local": "eevdf"}
 
 
 @pytest.mark.parametrize(
-    ("length_ms", "machine"),
+    "length_ms, machine",
     [
         (100, {"local": "rr"}),
         (20, {"local": "rr", "dispatch_table": [(5, 0, 0, NEVER, 0)]}),

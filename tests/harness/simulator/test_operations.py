@@ -49,7 +49,8 @@ def test_processes_whose_mpi_yields_as_it_waits_leave_the_processor_to_those_tha
     assert spent_ns[0] > 1.5 * spent_ns[500]
 
 
-COMPUTE, SECTION = (m.COMPUTE, m.NOBODY, 100_000), (m.LOCKING, 0, 20_000)
+COMPUTE = (m.COMPUTE, m.NOBODY, 100_000)
+SECTION = (m.LOCKING, 0, 20_000)
 
 AFTER_A_SECTION = {
     "messages": [(m.SEND, 0, 0), (m.RECEIVE, 0, 0)],

@@ -50,7 +50,8 @@ def used(outcome, since_ns, until_ns):
 @pytest.mark.parametrize("period_ms", [20.0, 100.0])
 @pytest.mark.parametrize("quota", [0.5, 1.0, 1.5])
 def test_in_each_period_the_processes_use_the_quota_up_to_a_tick_which_they_owe(quota, period_ms):
-    result, period_ns = simulated(quota, period_ms=period_ms), round(period_ms * 1e6)
+    result = simulated(quota, period_ms=period_ms)
+    period_ns = round(period_ms * 1e6)
     whole = result.end_ns // period_ns
     assert whole > 8
     for n in range(1, 10):
@@ -69,7 +70,8 @@ def test_processors_stop_one_after_the_other_and_who_blocks_leaves_the_budget_to
 
 def test_spinning_uses_the_quota_and_blocking_does_not():
     """With a quota of one processor only work counts: two seconds for those that block."""
-    spun, blocked = simulated(1.0), simulated(1.0, waiting="immediate")
+    spun = simulated(1.0)
+    blocked = simulated(1.0, waiting="immediate")
     cpu_s = [sum(outcome.jobs[0].cpu_ns) / 1e9 for outcome in (spun, blocked)]
     assert spun.end_ns / 1e9 == pytest.approx(cpu_s[0], rel=0.03)
     assert blocked.end_ns / 1e9 == pytest.approx(cpu_s[1], rel=0.03)
@@ -95,13 +97,15 @@ def test_under_a_quota_that_one_spinning_process_uses_up_the_way_out_is_told():
 
 
 def test_a_quota_of_as_many_processors_hardly_stops_any():
-    result, free = simulated(2), simulated(0)
+    result = simulated(2)
+    free = simulated(0)
     assert result.end_ns == pytest.approx(free.end_ns, rel=0.01)
 
 
 @pytest.mark.parametrize("quota", [0, 3.5])
 def test_a_quota_of_more_than_all_processors_changes_nothing(quota):
-    result, free = simulated(quota), simulated(0)
+    result = simulated(quota)
+    free = simulated(0)
     assert result.end_ns == free.end_ns
     assert result.throttled == 0
     assert result.timeline.tolist() == free.timeline.tolist()
@@ -118,7 +122,7 @@ def test_slots_go_on_by_the_clock_while_processors_stand_still():
 
 
 @pytest.mark.parametrize(
-    ("given", "key"),
+    "given, key",
     [
         ({"quota_processors": 0.005}, "quota_processors"),
         ({"quota_processors": 1e-9}, "quota_processors"),

@@ -118,7 +118,7 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
 
 
 @pytest.mark.parametrize(
-    ("make", "key"),
+    "make, key",
     [
         (lambda: machine(processors=0), "processors"),
         (lambda: machine(local="cfs"), "local"),
@@ -206,7 +206,8 @@ def test_a_changed_waiting_rule_is_compiled_anew(tmp_path):
     assert spin_ns_and_hits() == [18000, 0]
     assert spin_ns_and_hits() == [18000, 1]
     rule = tmp_path / "workloads" / "waiting_rules.py"
-    stamp, text = rule.stat(), rule.read_text()
+    stamp = rule.stat()
+    text = rule.read_text()
     changed = text.replace("        return waiting.fixed_ns\n", "        return waiting.fixed_ns // 9\n")
     assert changed != text
     rule.write_text(changed)

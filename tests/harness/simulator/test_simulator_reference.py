@@ -143,7 +143,9 @@ KINDS = ["alone", "small", "large", "nonblocking", "all"]
 @st.composite
 def recorded(draw, most):
     """A program of exchanges, in one order for all of its processes: none blocks another."""
-    count, channels, table = draw(st.integers(1, most)), [], {}
+    count = draw(st.integers(1, most))
+    channels = []
+    table = {}
     steps = [[] for _ in range(count)]
     busy_ns = st.sampled_from([1, 700, 20_000, 100_000, 1_000_000, 15_000_000])
 
@@ -151,13 +153,15 @@ def recorded(draw, most):
         return table.setdefault((sender, receiver, meets), len(table))
 
     for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=12)):
-        one, other = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
+        one = draw(st.integers(0, count - 1))
+        other = draw(st.integers(0, count - 1))
         if kind == "alone" or one == other or count == 1:
             steps[one].append(step(draw(busy_ns), sleeps=draw(st.sampled_from([0, 0, 1]))))
         elif kind == "all":  # each round a message to somebody further away
             for distance in range(1, count):
                 for p in range(count):
-                    to, of = over(p, (p + distance) % count, 0), over((p - distance) % count, p, 0)
+                    to = over(p, (p + distance) % count, 0)
+                    of = over((p - distance) % count, p, 0)
                     later = {"collective": 1, "continues": distance > 1}
                     steps[p].append(step(draw(busy_ns) if distance == 1 else 1, to, of, **later))
         elif kind == "large":
@@ -165,7 +169,8 @@ def recorded(draw, most):
             steps[one].append(step(draw(busy_ns), to, to))
             steps[other].append(step(draw(busy_ns), to, to))
         elif kind == "nonblocking":  # both come to a message each way, and wait for both later
-            ways, between = [over(one, other, 1), over(other, one, 1)], st.sampled_from([0, 0, 1])
+            ways = [over(one, other, 1), over(other, one, 1)]
+            between = st.sampled_from([0, 0, 1])
             for p in (one, other):
                 steps[p] += [step(draw(busy_ns), to) for to in ways]
                 steps[p] += [step(draw(busy_ns), sleeps=draw(between))]
@@ -234,7 +239,8 @@ def quotas(draw, machine, remedy):
     """Mostly none; with costs of switches a small one would let nobody get on."""
     if remedy.kind in ("activations", "inheritance") or draw(st.sampled_from([True, True, False])):
         return {}
-    share, period_ms = draw(st.sampled_from([0.5, 0.9, 1.0])), draw(st.sampled_from([10.0, 33.0, 100.0]))
+    share = draw(st.sampled_from([0.5, 0.9, 1.0]))
+    period_ms = draw(st.sampled_from([10.0, 33.0, 100.0]))
     return {"quota_processors": share * machine.processors, "quota_period_ms": period_ms}
 
 
@@ -251,7 +257,8 @@ def test_the_kernel_equals_the_reference(data):
         jobs((machine.processors - len(machine.lost)) * (1 + policy.allows_oversubscription))
     )
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
-    estimate, rule = data.draw(st.sampled_from(list(ESTIMATES))), data.draw(st.sampled_from(list(RULES)))
+    estimate = data.draw(st.sampled_from(list(ESTIMATES)))
+    rule = data.draw(st.sampled_from(list(RULES)))
     remedy = data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)
     slots_ms = [*shortest_ms(vars(policy)).values()]
     assume(remedy.warning_ns < min(slots_ms, default=1e3) * 1e6)  # else nobody enters a section
@@ -312,7 +319,7 @@ def test_who_pays_for_a_rest_does_so_on_both_sides(name, local):
 
 
 @pytest.mark.parametrize(
-    ("policy", "options"),
+    "policy, options",
     [
         ("none", {"handles_when_waiting": True}),
         ("none", {"reads_served_by": "network"}),
@@ -322,7 +329,8 @@ def test_who_pays_for_a_rest_does_so_on_both_sides(name, local):
 )
 def test_the_kernel_equals_the_reference_also_in_what_is_rarely_drawn(policy, options):
     program = Program("NEWS", 4, granularity_us=100, imbalance=1.0, read_imbalance=1.0, phases=60)
-    machine, chosen = SimulatedMachine(processors=4, **options), policies.create(policy, {})
+    machine = SimulatedMachine(processors=4, **options)
+    chosen = policies.create(policy, {})
     workload = [SimulatedJob(number, program, moldable=policy == "partitioned") for number in range(2)]
     outcome = simulate(workload, machine, chosen, Options("fixed"), timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, chosen, Options("fixed")).run())
@@ -370,7 +378,8 @@ def test_the_kernel_deviates_from_what_is_written():
     """
     transpose = Program("TRANSPOSE", 2, granularity_us=1e5, imbalance=1.0, opening_barrier=False, phases=1)
     workload = [lone(1e5, 1, number=0, arrival_s=0.003), SimulatedJob(1, transpose, arrival_s=0.001)]
-    machine, policy = SimulatedMachine(processors=2, **HOST), policies.create("none", {})
+    machine = SimulatedMachine(processors=2, **HOST)
+    policy = policies.create("none", {})
     outcome = simulate(workload, machine, policy, options=Options(waiting="spin"), timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, policy).run())
     assert {"handled when dispatched"} == DEVIATIONS
@@ -385,6 +394,7 @@ def test_a_wake_up_does_not_forget_that_a_slice_has_ended():
         lone(20_000.0, 4, number=1, arrival_s=0.003),
         lone(500.0, 4, number=2, arrival_s=0.003, think_us=3000.0),
     ]
-    machine, policy = SimulatedMachine(processors=1, **HOST), policies.create("none", {})
+    machine = SimulatedMachine(processors=1, **HOST)
+    policy = policies.create("none", {})
     outcome = simulate(workload, machine, policy, timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, policy).run())

@@ -60,7 +60,8 @@ def begun_at_random(seed, count, processors):
     """Jobs that start one after the other where enough processors are free, and end at random."""
     random = np.random.default_rng(seed)
     sizes = random.integers(1, processors // 3, count)
-    start, finish = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    start = np.zeros(count, dtype=np.int64)
+    finish = np.zeros(count, dtype=np.int64)
     now = 0
     for job in range(count):
         while processors - sizes[:job][finish[:job] > now].sum() < sizes[job]:

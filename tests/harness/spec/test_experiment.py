@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from places import ROOT
 
 from coordinator import policies
+from coordinator.view import Submitter
 from harness.spec import experiment, experiment_source
 from harness.spec.experiment import load
 from harness.spec.naming import scheduler_name
@@ -129,7 +130,8 @@ def test_a_key_for_all_schedulers_reaches_those_that_have_it(write):
 
 @pytest.mark.parametrize("name", ["three-jobs", "coarse", "reads", "mixed"])
 def test_built_in_experiments_load_also_quickly(name):
-    whole, quick = load(name), load(name, quick=True)
+    whole = load(name)
+    quick = load(name, quick=True)
     assert whole.name == name
     assert quick.repeats < whole.repeats
     assert quick.cells[0].jobs()[0].program.phase_count() < whole.cells[0].jobs()[0].program.phase_count()
@@ -157,7 +159,7 @@ def test_quick_scales_a_file_that_does_not_say_how(write):
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"),
+    "setting, value",
     [
         ("repeats=3", lambda e: e.repeats == 3),
         ("name=other-name", lambda e: e.name == "other-name"),
@@ -328,7 +330,7 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "key"), LINES, ids=[case[2] for case in LINES])
+@pytest.mark.parametrize("text, line, key", LINES, ids=[case[2] for case in LINES])
 def test_errors_name_the_line(write, text, line, key):
     error = refused(write(text))
     assert isinstance(error, experiment_source.ExperimentError)
@@ -344,7 +346,7 @@ def test_an_override_of_a_swept_key_is_refused_rather_than_ignored(write):
 
 
 @pytest.mark.parametrize(
-    ("source", "rule"),
+    "source, rule",
     [
         ("three-job", "neither a file nor one of the"),
         ("missing.toml", "no such file"),
@@ -370,7 +372,7 @@ def test_a_quick_table_is_checked(write):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "key"),
+    "text, line, key",
     [
         (f"{SMALL}[quick]\nrepeats = 2.5\n", "with [quick]", "repeats"),
         (f'{SMALL}[quick]\n"program.patern" = "NEWS"\n', "with [quick]", "jobs[0].program.patern"),
@@ -406,6 +408,17 @@ def test_a_key_that_must_be_given_may_be_given_by_the_sweep_alone(write):
     text = SMALL.replace(", dedicated_s = 1.0", "").replace("phases = 10\n", "")
     assert "phases" in refused(write(text)).key
     assert len(load(write(f'{text}[sweep]\n"program.phases" = [10, 20]\n')).cells) == 2
+
+
+def test_keys_of_jobs_say_who_submits_them(write):
+    keys = 'user = "ann"\naccount = "physics"\npartition = "short"\nqos = "high"\nnice = -3\ncount = 2\n'
+    loaded = load(write(SMALL.replace("count = 2\n", keys)))
+    ann = Submitter("ann", "physics", "short", "high", -3)
+    assert [job.submitter for job in loaded.cells[0].jobs()] == [ann, ann, Submitter()]
+    assert loaded.digest != load(write(SMALL, "plain.toml")).digest
+    assert refused(write(SMALL), "jobs.0.nice=1.5").key == "jobs[0].nice"
+    assert refused(write(SMALL), "jobs.0.user=7").key == "jobs[0].user"
+    assert "user" in refused(write(SMALL), "jobs.0.usr=ann").remedy
 
 
 def test_the_digest_is_the_same_whether_a_default_is_written_or_not():
@@ -454,3 +467,11 @@ def test_whatever_a_key_holds_the_answer_is_an_experiment_or_a_message(value, ke
         assert error.key and error.rule and error.remedy
     else:
         assert dataclasses.is_dataclass(built)
+
+
+def test_values_of_messages_are_one_line_whatever_their_keys():
+    table = {"a\nb": 1, "c": {"\x1b[31m": 2}}
+    assert shown(table) == "{ 'a\\nb' = 1, c = { '\\x1b[31m' = 2 } }"
+    with pytest.raises(InputError) as caught:
+        load({"processors": table})
+    assert str(caught.value).isprintable()

@@ -29,7 +29,7 @@ def test_hosts_say_how_many_processors_there_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("entries", "complaint"),
+    "entries, complaint",
     [
         ("a,b", "must be a list"),
         ([1], "must be a list"),
@@ -85,7 +85,8 @@ NUMBERS = st.lists(
 @settings(max_examples=50)
 @given(st.lists(st.tuples(SIMPLE, st.none() | NUMBERS), min_size=1, max_size=3))
 def test_a_list_stands_for_the_names_that_were_folded(drawn):
-    texts, names = [], []
+    texts = []
+    names = []
     for prefix, ranges in drawn:
         if ranges is None:
             texts.append(prefix)

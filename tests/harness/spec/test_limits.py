@@ -14,8 +14,10 @@ from places import ROOT
 
 from coordinator import policies
 from coordinator.migration import Migration
+from coordinator.view import Submitter
 from harness.spec import experiment
-from harness.spec.job_source import JobSource, Log, Model
+from harness.spec.job_models import KINDS
+from harness.spec.job_source import JobSource, Log
 from harness.spec.jobs import JobGroup
 from harness.spec.submission import Submission
 from workloads.bounds import BOUNDS
@@ -120,7 +122,8 @@ def bounds_of(prefix, *kinds):
         if isinstance(bounds, Bounds):
             key = f"{prefix}.{name}" if prefix else name
             known = found.setdefault(key, bounds)
-            least, most = min(bounds.minimum, known.minimum), max(bounds.maximum, known.maximum)
+            least = min(bounds.minimum, known.minimum)
+            most = max(bounds.maximum, known.maximum)
             found[key] = Bounds(least, most, bounds.whole)
     return found
 
@@ -129,12 +132,12 @@ def declared():
     """The bounds of all numbers of a file and of options, by their names there."""
     return {
         **BOUNDS,
-        **bounds_of("jobs", JobGroup, *SINGLE.values(), Command),
+        **bounds_of("jobs", JobGroup, Submitter, *SINGLE.values(), Command),
         **bounds_of("program", LockProgram),
         **bounds_of("slurm", Submission),
         **bounds_of("", JobSource),
         **bounds_of("log", Log),
-        **bounds_of("model", Model),
+        **bounds_of("model", *KINDS.values()),
         **bounds_of("migration", Migration),
         **bounds_of("schedulers", *policies.known().values(), Options),
         **bounds_of("schedulers.remedy", Remedy),
@@ -241,7 +244,7 @@ def said(command, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "status", "complaint"),
+    "command, status, complaint",
     [
         ("LOCKSTEP policies >&-", 2, "standard output is closed"),
         ("LOCKSTEP policies >&- 2>&-", 2, ""),
@@ -288,7 +291,8 @@ def test_the_documents_give_every_key_with_its_default():
 
 def written(bounds):
     """The ends as docs/reference/bounds.md has them."""
-    low, high = bounds.minimum, bounds.maximum
+    low = bounds.minimum
+    high = bounds.maximum
     return f"{low} to {high}" if bounds.whole else f"{low:g} to {high:g}"
 
 
@@ -298,7 +302,7 @@ SEQUENTIAL = "{kind='sequential',work_s=1,count=1000}"
 
 
 @pytest.mark.parametrize(
-    ("settings", "complaint"),
+    "settings, complaint",
     [
         ([POINTS, MORE_POINTS], "more than 10000 points"),
         ([f"jobs=[{SEQUENTIAL},{SEQUENTIAL}]"], "are 2000 with 2000"),

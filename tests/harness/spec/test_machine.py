@@ -57,7 +57,7 @@ def test_a_dispatch_table_is_rows_or_a_file_beside_the_experiment(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "key"),
+    "text, key",
     [
         ('timers = "late"', "machine.timers"),
         ('reads_served_by = "nobody"', "machine.reads_served_by"),
@@ -95,7 +95,7 @@ def test_a_line_of_a_table_that_is_none_is_named(tmp_path, line):
 
 
 @pytest.mark.parametrize(
-    ("lines", "reason"),
+    "lines, reason",
     [
         ("20 0 0 0 0\n\n20 9 0 0 0", "'{}': line 3: tqexp must be a whole number from"),
         ("20 0 7 0 0  # a comment", "'{}': line 1: slpret must be"),

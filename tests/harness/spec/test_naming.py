@@ -32,7 +32,7 @@ def test_options_that_an_older_record_lacks_are_those_of_its_time():
 
 
 @pytest.mark.parametrize(
-    ("text", "lines"),
+    "text, lines",
     [
         ("TRANSPOSE, g = 100 us, v = 0.25 g", ["TRANSPOSE,", "g = 100 us,", "v = 0.25 g"]),
         ("a name of many words but without commas", ["a name of many", "words but", "without commas"]),

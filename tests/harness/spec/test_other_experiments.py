@@ -108,7 +108,7 @@ def test_a_command_may_give_its_launcher_options_that_place_no_process(tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("launcher", "option"),
+    "launcher, option",
     [
         *(
             ("{launcher}", word)
@@ -187,7 +187,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "key", "rule"), WRONG)
+@pytest.mark.parametrize("lines, key, rule", WRONG)
 def test_a_wrong_table_is_refused_with_its_key(tmp_path, lines, key, rule):
     with pytest.raises(InputError) as caught:
         only(tmp_path, lines)
@@ -224,7 +224,7 @@ def test_overriding_the_programs_leaves_other_jobs_alone(tmp_path):
     assert first.jobs()[1].program == SequentialWork(0.5)
 
 
-def as_commands_report(workload, progress=None):
+def as_commands_report(workload, progress=None, history=None):
     """Made-up runs in which commands have recorded nothing, and bursts took 4, 5, ... ms."""
     result = imitate(workload)
     programs = {job.number: job.program for job in workload.jobs}

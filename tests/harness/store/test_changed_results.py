@@ -31,6 +31,7 @@ SEED = os.environ.get("LOCKSTEP_CHANGED_SEED", str(random.randrange(10**6)))
 ABSURD = (None, True, -1, 0, 10**30, 1e308, float("nan"), "", "x", "9" * 400, [], [[]], {}, {"x": None})
 """What stands in the place of a value."""
 
+LAST_RANK = "rowid = (SELECT max(rowid) FROM ranks)"
 LAST_JOB = "job = 2 AND run = (SELECT min(run) FROM jobs WHERE job = 2)"
 """The last job of the first of several runs that have it."""
 
@@ -149,7 +150,7 @@ def rewritten(made, folder, change):
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    "change, reason",
     [
         ("UPDATE runs SET kind = 'x'", "no run has 'x' as kind"),
         ("UPDATE runs SET processors = '[0, 0]'", "as processors"),
@@ -167,6 +168,7 @@ def rewritten(made, folder, change):
             "holds runs with imbalance = 'x'",
         ),
         ("UPDATE jobs SET program = '{\"x\": 1}'", "is damaged: "),
+        (f"UPDATE ranks SET job = 'x' WHERE {LAST_RANK}", "is damaged: ranks.job holds 'x'"),
         ("UPDATE ranks SET job = job + 5", "no run has 5 as job of a rank"),
         (f"DELETE FROM ranks WHERE {LAST_JOB}; DELETE FROM jobs WHERE {LAST_JOB}", "have different jobs"),
         ("UPDATE ranks SET processor = 7", "as processor of a rank"),
@@ -182,7 +184,7 @@ def test_what_no_run_can_have_made_is_refused(made, tmp_path, change, reason):
     assert str(place) in str(refused.value)
 
 
-@pytest.mark.parametrize(("uncertainty_ns", "steps"), [(501_000_000, 0), (0, 1)])
+@pytest.mark.parametrize("uncertainty_ns, steps", [(501_000_000, 0), (0, 1)])
 def test_clocks_that_are_known_to_differ_are_no_fault_of_records(made, tmp_path, uncertainty_ns, steps):
     place = rewritten(made, tmp_path, f"{APART}; {NODES % (uncertainty_ns, steps)}")
     assert read(place) == "read"
@@ -193,7 +195,7 @@ def without_key(table):
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    "change, reason",
     [
         *((without_key(table), f"{table} has lost its primary key") for table in TABLES),
         ("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)", "jobs has rows of a run that is not in"),
@@ -222,7 +224,8 @@ def waiting(made, folder, seed, count):
         chance = random.Random(f"{seed}-{number}")
         place = folder / "copy"
         shutil.copytree(whole, place)
-        messages, text = [], json.dumps(changed(content, chance))
+        messages = []
+        text = json.dumps(changed(content, chance))
         if chance.random() < 0.2:
             text = text[: chance.randrange(len(text))]
         (place / file.name).write_text(text)

@@ -65,7 +65,8 @@ def test_each_difference_is_named_with_both_values(monkeypatch):
     "name", ["_", "SHLVL", "SSH_CLIENT", "TERM", "XDG_SESSION_ID", "SLURM_JOB_ID", "CI_TOKEN"]
 )
 def test_what_differs_by_session_and_what_older_records_lack_is_no_difference(name, monkeypatch):
-    plain, other = commands(monkeypatch, **REST), commands(monkeypatch, **REST, **{name: "1"})
+    plain = commands(monkeypatch, **REST)
+    other = commands(monkeypatch, **REST, **{name: "1"})
     assert not list(differences(plain, other))
     assert not list(differences(replace(plain, environment={}, variables=""), other))
     assert list(differences(plain, commands(monkeypatch, **REST, MY_SHLVL="1")))
@@ -96,7 +97,7 @@ def test_a_series_of_commands_is_not_resumed_with_other_variables(lockstep, tmp_
     assert lockstep("run", "three-jobs", "--no-simulate", "--resume", "--set", "repeats=1")[0] == 0
 
 
-@pytest.mark.parametrize(("span_s", "others"), [(0.9, None), (1.5, 0.2), (20.0, 0.2)])
+@pytest.mark.parametrize("span_s, others", [(0.9, None), (1.5, 0.2), (20.0, 0.2)])
 def test_what_others_took_is_known_of_more_than_a_second(span_s, others):
     """The kernel counts hundredths of a second."""
     before = Moment(load=0.1, steal_s=3.0, busy_s=10.0, total_s=100.0, frequency_mhz=None)

@@ -56,10 +56,11 @@ def slower(result):
 
 def runs(tmp_path, leaves, origin_ns=None, repeats=1):
     """The records of the experiment, and the jobs that were to be recorded."""
-    file, asked = tmp_path / "a.toml", []
+    file = tmp_path / "a.toml"
+    asked = []
     file.write_text(EXPERIMENT.replace("repeats = 1", f"repeats = {repeats}"))
 
-    def run(given, progress=None):
+    def run(given, progress=None, history=None):
         for job in given.jobs:
             if job.recording:
                 asked.append(job)
@@ -89,7 +90,8 @@ def test_slowdowns_and_execution_times_do_not_relate_to_recorded_runs(tmp_path):
     (with_them,) = summary.rows(wanted, run_records)
     (without,) = summary.rows(wanted, [record for record in run_records if record.kind != RECORDED])
     assert with_them == without and with_them.measured.workload_slowdown.n == RECORDINGS + 1
-    cell, scheduler = wanted.cells[0], wanted.schedulers[0]
+    cell = wanted.cells[0]
+    scheduler = wanted.schedulers[0]
     assert RowPrecision(wanted, run_records).estimate(cell, scheduler) == without.measured.workload_slowdown
     fitted = []
     for kinds in ((DEDICATED, RECORDED, POLICY), (DEDICATED, POLICY)):
@@ -105,7 +107,8 @@ def test_slowdowns_and_execution_times_do_not_relate_to_recorded_runs(tmp_path):
 
 def test_a_command_is_simulated_by_its_recorded_runs_and_by_dedicated_ones_of_earlier_versions(tmp_path):
     run_records, _ = runs(tmp_path, leave)
-    wanted, folder = load(str(tmp_path / "a.toml")), tmp_path / "results"
+    wanted = load(str(tmp_path / "a.toml"))
+    folder = tmp_path / "results"
     (kept,) = [record for record in run_records if record.kind == RECORDED]
     (plain,) = [r for r in run_records if r.kind == DEDICATED and r.jobs[0].job == kept.jobs[0].job]
     command = kept.jobs[0].work
@@ -129,7 +132,7 @@ def test_recorded_runs_have_no_simulated_counterparts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("host", "origin_ns", "until_ns"),
+    "host, origin_ns, until_ns",
     [(socket.gethostname(), 4, 5), (socket.gethostname(), None, None), ("elsewhere", 4, None)],
 )
 def test_the_end_of_a_recording_is_known_on_the_drivers_host(tmp_path, host, origin_ns, until_ns):
@@ -143,7 +146,7 @@ def damage(folder):
 
 
 @pytest.mark.parametrize(
-    ("leaves", "reason"), [(lambda folder: None, "left no recording"), (damage, r"rank-0-1.operations: ")]
+    "leaves, reason", [(lambda folder: None, "left no recording"), (damage, r"rank-0-1.operations: ")]
 )
 def test_a_run_without_a_recording_has_a_warning_and_counts(tmp_path, leaves, reason):
     run_records, _ = runs(tmp_path, leaves)
@@ -171,7 +174,8 @@ for step in range(50): MPI.COMM_WORLD.Barrier()
 @pytest.mark.parametrize("waits", ["mpi", "two-phase"], ids=["unchanged", "two-phase"])
 def test_real_ranks_that_wait_either_way_leave_a_recording(tmp_path, waits):
     job = ParallelJob(0, Command((sys.executable, "-c", PROGRAM), 2, waits=waits), recording=str(tmp_path))
-    batch, processors = policies.create("batch", {}), workload().processors
+    batch = policies.create("batch", {})
+    processors = workload().processors
     result = run_workload(Workload((job,), batch, processors, timeout_s=60))
     assert result.failure == ""
     assert [rank.waits is not None for rank in result.ranks] == [waits == "two-phase"] * 2

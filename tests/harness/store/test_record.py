@@ -36,7 +36,7 @@ def test_a_bulk_synchronous_program_is_recognized_with_its_granularity_and_imbal
 
 
 @pytest.mark.parametrize(
-    ("step", "phases", "median_us"),
+    "step, phases, median_us",
     [
         # Calls and messages with little computing between them end one phase, collective operations do not.
         ([("IRECV", 50.0), ("ISEND", 1.0), ("WAIT", 0.0), ("WAIT", 2.0), ("ALLREDUCE", 3.0)], 200, 56),
@@ -61,7 +61,7 @@ def test_a_stretch_is_not_cut_where_that_would_leave_little_of_it():
 
 
 @pytest.mark.parametrize(
-    ("step", "ranks", "pattern"),
+    "step, ranks, pattern",
     [
         ([("ALLTOALL", 50.0)], 3, "TRANSPOSE"),
         ([("ALLTOALL", 50.0), ("BARRIER", 50.0)], 3, "TRANSPOSE"),
@@ -169,7 +169,7 @@ def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "options", "complaint"),
+    "words, options, complaint",
     [
         ([], [], "COMMAND"),
         (["./no-such-command"], [], "the program was not found, or is not executable"),

@@ -30,7 +30,8 @@ from workloads import native
 from workloads.native.recorded import KINDS
 from workloads.waiting_rules import waiting_rule
 
-NOBODY, ANYONE = recording.NOBODY, recording.ANYONE
+NOBODY = recording.NOBODY
+ANYONE = recording.ANYONE
 
 
 def expected(rank):
@@ -38,7 +39,8 @@ def expected(rank):
 
     A WAIT of one byte is one for which it polls.
     """
-    other, world = 1 - rank, 0
+    other = 1 - rank
+    world = 0
     first = {
         0: [("SEND", 100, 1, 7), ("RECV", 1600, 1, 8)],
         1: [("PROBE", 0, 0, 7), ("RECV", 100, 0, 7), ("SSEND", 16, 0, 8)],
@@ -57,7 +59,8 @@ def expected(rank):
         *(("IRECV", 6, other, 4), ("SEND", 6, other, 4), ("WAIT", 1, other, 4)),
         *(("ISEND", 12, other, 5), ("PROBE", 0, other, 5), ("RECV", 12, other, 5), ("WAIT", 1, other, 5)),
     ]
-    copy, half = 2, 3
+    copy = 2
+    half = 3
     collectives = [
         ("COMMUNICATOR", 0, NOBODY, world),
         ("ALLREDUCE", 32, NOBODY, copy),
@@ -91,7 +94,7 @@ def recorded(argv, folder, mpi="here", *, rule="spin", max_bytes=150_000_000):
     return run(argv, extra=extra), recording.gather(folder, argv)
 
 
-@pytest.mark.parametrize(("mpi", "rule"), [("here", "spin"), ("here", "immediate"), ("openmpi", "spin")])
+@pytest.mark.parametrize("mpi, rule", [("here", "spin"), ("here", "immediate"), ("openmpi", "spin")])
 def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, rule):
     argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
     done, (program,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
@@ -114,7 +117,7 @@ def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, ru
 
 
 @pytest.mark.parametrize(
-    ("mpi", "meets_from_bytes"), [("here", {4096, 8192, 16384, 32768, 65536}), ("openmpi", {4096})]
+    "mpi, meets_from_bytes", [("here", {4096, 8192, 16384, 32768, 65536}), ("openmpi", {4096})]
 )
 def test_a_program_s_own_mpi_says_what_large_messages_cost(compiled, tmp_path, mpi, meets_from_bytes):
     """Several times at most: other programs may keep the two ranks from running at the same time."""
@@ -260,7 +263,7 @@ def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mod
         assert rank.complete == (mode == "many") or mode == "kill"
 
 
-@pytest.mark.parametrize(("mpi", "ranks", "rule"), [("here", 3, "immediate"), ("openmpi", 3, "spin")])
+@pytest.mark.parametrize("mpi, ranks, rule", [("here", 3, "immediate"), ("openmpi", 3, "spin")])
 def test_rare_and_wrong_uses_give_what_they_give_without(compiled, tmp_path, mpi, ranks, rule):
     argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
     plain = run(argv)
@@ -357,7 +360,7 @@ def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("header", "slots_ns"),
+    "header, slots_ns",
     [
         ({"magic": b"", "slot_ns": 0, "slots": 0}, [62_500_000]),  # killed while it began
         ({"slot_ns": 0, "rank": 1}, [62_500_000, 0]),  # keeps nobody busy for ever
@@ -427,7 +430,7 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
+@pytest.mark.parametrize("name, value", IMPOSSIBLE)
 def test_figures_that_no_program_can_have_had_are_refused_by_name(tmp_path, name, value):
     def change(columns, about):
         columns[name][-1] = value
@@ -464,7 +467,7 @@ NEVER = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), NEVER)
+@pytest.mark.parametrize("name, value", NEVER)
 def test_descriptions_of_a_rank_that_cannot_be_are_refused(tmp_path, name, value):
     changed = kept_with(tmp_path, lambda columns, about: about["ranks"][1].update({name: value}))
     with pytest.raises(RecordingError, match=r"changed\.npz: "):
@@ -478,9 +481,11 @@ def test_whatever_bytes_of_a_recording_change_it_is_read_or_refused(tmp_path, co
     recording.write(made(), path)
     if not compressed:
         path = kept_with(tmp_path, lambda columns, about: None)
-    whole, ends = path.read_bytes(), set()
+    whole = path.read_bytes()
+    ends = set()
     for seed in range(150):
-        chance, copy = random.Random(seed), bytearray(whole)
+        chance = random.Random(seed)
+        copy = bytearray(whole)
         for _ in range(chance.choice([1, 1, 2, 10])):
             copy[chance.randrange(len(copy))] = chance.randrange(256)
         path.write_bytes(copy)

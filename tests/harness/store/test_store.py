@@ -182,7 +182,8 @@ def shared(monkeypatch):
 
 
 def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, shared):
-    folder, messages = tmp_path / "shared", []
+    folder = tmp_path / "shared"
+    messages = []
     with Store(folder, warn=messages.append) as opened, sqlite3.connect(opened.path) as reader:
         opened.add_run(records[0])
         assert told(opened.path, "journal_mode") == "delete"
@@ -274,7 +275,7 @@ MOUNTS = {"/": "ext4", "/home": "nfs4", "/home/a b": "xfs", "/mnt": "fuse.sshfs"
 
 
 @pytest.mark.parametrize(
-    ("folder", "local"),
+    "folder, local",
     [("/x", True), ("/home/me", False), ("/home/a b/c", True), ("/homeless", True), ("/mnt/x", True)],
 )
 def test_which_file_systems_only_one_host_has(folder, local, monkeypatch):

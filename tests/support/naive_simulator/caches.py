@@ -9,11 +9,13 @@ class Cache:
 
     def missing(self, process):
         """The part of the process's set that it has to load, in bytes; from now on it is there."""
-        size, before = process.job.program.working_set_bytes, self.latest
+        size = process.job.program.working_set_bytes
+        before = self.latest
         self.latest = [process, *(other for other in before if other is not process)]
         if not size or not self.bytes:
             return 0
-        away, process.cache = process.cache is not self, self
+        away = process.cache is not self
+        process.cache = self
         if away:
             return min(size, self.bytes)
         others = sum(other.job.program.working_set_bytes for other in before[: before.index(process)])

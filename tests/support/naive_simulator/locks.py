@@ -5,7 +5,8 @@ class Lock:
     """Who has it, and who waits for it: whoever has waited longest comes first."""
 
     def __init__(self):
-        self.owner, self.line = None, []
+        self.owner = None
+        self.line = []
 
     def give_up(self, by, fair):
         """A queue hands it over, if conscious only to who runs. Else whoever spins on a processor has it at

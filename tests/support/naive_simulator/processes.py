@@ -27,7 +27,8 @@ from workloads.program import Draws
 
 class Job:
     def __init__(self, simulation, given, first, placement):
-        self.simulation, self.given = simulation, given
+        self.simulation = simulation
+        self.given = given
         # Of a queue of tasks as many processes come as may ever run at once, or more if the policy says.
         most = simulation.session.processes(given.number) or 0
         room = min(given.program.processes, simulation.machine.processors)
@@ -88,14 +89,17 @@ class Job:
         longest = max(self.reports) - min(self.reports) if spread else max(self.reports)
         if sender.learns and self.rule.rule == waiting_rules.GLOBAL_ADAPTIVE and longest >= 0:
             self.learned = waiting_rules.learn(self.sample, longest)
-        self.arrived, self.reports = 0, []
+        self.arrived = 0
+        self.reports = []
         return True
 
 
 class Process:
     def __init__(self, job, rank, number, processor):
         self.job, self.rank, self.number, self.processor = job, rank, number, processor
-        self.home, self.suspended, self.moves = processor, False, False
+        self.home = processor
+        self.suspended = False
+        self.moves = False
         self.simulation, self.machine, self.cost = job.simulation, job.simulation.machine, job.simulation.cost
         self.visits, self.has_left, self.entered, self.section = None, False, None, 0
         self.state = "new"  # then ready, coming, running, asleep, and gone at last
@@ -105,10 +109,13 @@ class Process:
         self.gives_up, self.inside, self.held_off, self.lifted, self.gives_way = None, *[False] * 4
         self.lost_ns = self.cache = self.walk = None
         self.talked = self.simulation.now  # when its last wait ended
-        self.cold_ns, self.owed_ns, self.computes = 0, 0, False
+        self.cold_ns = 0
+        self.owed_ns = 0
+        self.computes = False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
         self.correspondents, self.look_at, self.word, self.naps = None, 0, None, False
-        self.yields, self.polls = 0, False
+        self.yields = 0
+        self.polls = False
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
@@ -129,7 +136,9 @@ class Process:
 
     def run(self):
         """Section 3.1 and Figure 1: it computes, then communicates, and so on, phase after phase."""
-        program, think_us, others = self.job.program, self.job.given.think_us, self.job.processes
+        program = self.job.program
+        think_us = self.job.given.think_us
+        others = self.job.processes
         if self.hears:
             yield from self.handle_messages()
         if program.pattern == "TASKS":
@@ -161,7 +170,8 @@ class Process:
 
     def sleep(self, ns):
         if ns:
-            self.alarm, self.naps = self.simulation.now + ns, True
+            self.alarm = self.simulation.now + ns
+            self.naps = True
             self.processor.at(self.alarm, ALARM, self.processor.ring)
             yield SLEEP
             yield AWAKE
@@ -169,7 +179,9 @@ class Process:
 
     def observe(self, phases):
         """Feitelson and Rudolph 1995: it tells from whom it gets many messages, whenever that has changed."""
-        given, now, program = self.simulation.observation, self.simulation.now, self.job.program
+        given = self.simulation.observation
+        now = self.simulation.now
+        program = self.job.program
         if self.job.locks or now < self.look_at:
             return
         self.look_at = now + round(given["observe_ms"] * 1e6)
@@ -185,7 +197,8 @@ class Process:
 
     def exclude(self, number):
         """It waits for the lock as for a read, but without a message; and computes while it has the lock."""
-        self.lock, program = self.job.locks[number], self.job.program
+        self.lock = self.job.locks[number]
+        program = self.job.program
         self.wait, self.slept, self.category, self.inside = "lock", False, SYNCHRONIZING, True
         self.began = self.simulation.now
         # Psyche's two-minute warning: it does not ask any more if its slot is about to end.
@@ -193,21 +206,27 @@ class Process:
             self.processor.note(self.category)
             self.held_off = True
             yield Time(left=waiting_rules.FOREVER_NS, category=self.category, hears=ALERT)
-        self.held_off, self.gives_way, self.asks = False, False, self.simulation.now
+        self.held_off = False
+        self.gives_way = False
+        self.asks = self.simulation.now
         if self.lock.owner is None:
-            self.lock.owner, self.answered = self, True
+            self.lock.owner = self
+            self.answered = True
         else:
             self.processor.note(self.category)
             self.lock.line.append(self)
             yield from self.await_answer(self.try_lock)
-        self.wait, self.answered = None, False
+        self.wait = None
+        self.answered = False
         count = self.job.waits["lock", self.slept]
         entered = self.simulation.now if self.entered is None else self.entered
         count[:] = count[0] + 1, count[1] + entered - self.began
         yield from self.compute(0 if self.has_left else round(program.section_us * 1e3))
         # It leaves as soon as it is at what comes next, unless it has left during a visit.
-        self.gives_up, self.inside = None if self.has_left else self.lock, False
-        self.has_left, self.entered = False, None
+        self.gives_up = None if self.has_left else self.lock
+        self.inside = False
+        self.has_left = False
+        self.entered = None
         if self.visits:
             self.visits.part()
 
@@ -236,7 +255,8 @@ class Process:
         if self.answered:
             return
         if self.lock.owner is None:
-            self.lock.owner, self.answered = self, True
+            self.lock.owner = self
+            self.answered = True
         if self.answered or (self.woken and self.job.program.lock == "test-and-test-and-set"):
             self.lock.line.remove(self)
             self.lock.line += [] if self.answered else [self]
@@ -244,7 +264,8 @@ class Process:
     def carry_out_tasks(self):
         """Tucker and Gupta 1989: before each task it suspends itself if its job has too many processes."""
         while self.job.left:
-            program, task = self.job.given.program, self.job.program.phase_count() - self.job.left
+            program = self.job.given.program
+            task = self.job.program.phase_count() - self.job.left
             may = self.rank < min(self.job.allotted, program.usable(task))
             if may and (self.home is self.processor or self.machine.queue != "bound"):
                 self.job.left -= 1
@@ -253,7 +274,8 @@ class Process:
                     self.simulation.evolve(self.job, program.usable(task))
                 yield from self.work(int(self.job.draws.compute_ns(1)[0]) + self.overrun())
             else:
-                self.suspended, self.moves = True, may
+                self.suspended = True
+                self.moves = may
                 yield SLEEP
                 yield AWAKE
                 self.suspended = False
@@ -279,14 +301,18 @@ class Process:
 
     def work(self, left):
         """A compute phase, which uses its working set."""
-        left, self.cold_ns, self.computes = left + self.cold_ns, 0, True
+        left = left + self.cold_ns
+        self.cold_ns = 0
+        self.computes = True
         while left is not None:
             self.walk = Time(left=left, category=COMPUTING, hears=self.hears, asks=True)
             left = yield self.walk
             if left is not None:
                 yield from self.handle_messages()
-                left, self.owed_ns = left + self.owed_ns, 0
-        self.computes, self.walk = False, None
+                left = left + self.owed_ns
+                self.owed_ns = 0
+        self.computes = False
+        self.walk = None
 
     def overrun(self):
         return self.processor.one_of(self.simulation.overruns)
@@ -314,7 +340,8 @@ class Process:
             ns += self.processor.one_of(self.processor.rested(self.simulation.rested_sends, self.talked))
         if ns or (self.simulation.sends_cost and not silent):
             yield Time(left=ns, category=self.category)
-        self.began, event = self.simulation.now, self.simulation.events
+        self.began = self.simulation.now
+        event = self.simulation.events
         if not silent:
             self.simulation.send(other, self, kind)
         elif kind == "read":
@@ -326,7 +353,9 @@ class Process:
             yield Time(left=0, category=self.category, hears=ALERT)  # a wait takes an event at least
             yield from self.handle_messages()
         yield from self.await_answer()
-        self.wait, self.answered, self.talked = None, False, self.simulation.now
+        self.wait = None
+        self.answered = False
+        self.talked = self.simulation.now
 
     def limit(self):
         if self.wait == "read" and self.job.network_reads:
@@ -348,7 +377,8 @@ class Process:
                 # Whoever is waited for runs on if it is stopped: here before a limit of nothing ends, ...
                 then = self.lock.owner.visit
                 left = yield Time(left=max(left, 0), category=self.category, hears=ALERT, then=then)
-                begins, left = left is not None, left or 0
+                begins = left is not None
+                left = left or 0
                 look()
                 continue
             if begins:
@@ -396,14 +426,16 @@ class Process:
 
     def look(self):
         """Sobalvarro and Weihl: it sees to it that those run from whom it waits to hear."""
-        others, now = self.job.processes, self.simulation.now
+        others = self.job.processes
+        now = self.simulation.now
         if self.wait == "read":
             awaited = [] if self.job.network_reads else [self.asked]
         else:
             all_tell = self is others[0] and not self.job.given.replay
             awaited = others[1:] if all_tell else [self.asked]
         for peer in awaited:
-            place, rival = peer.processor, peer.processor.process
+            place = peer.processor
+            rival = peer.processor.process
             if not peer.ready() or rival is None or rival.job is self.job or rival.state != "running":
                 continue
             in_vain = rival.wait not in (None, "lock") and rival.wants.hears == ALERT and not rival.answered
@@ -446,7 +478,8 @@ class Process:
             rings = self.cost["wake"] if other.state == "asleep" else 0
 
     def take_answer(self):
-        rule, waited = self.job.rule.rule, self.simulation.now - self.began
+        rule = self.job.rule.rule
+        waited = self.simulation.now - self.began
         self.answered = True
         count = self.job.waits[self.wait, self.slept]
         count[:] = count[0] + 1, count[1] + waited

@@ -13,18 +13,24 @@ SLICE_NS = 5_000_000  # of the quota's budget; who needs nothing keeps 1 ms
 
 class Processor:
     def __init__(self, simulation, number):
-        self.simulation, self.number, self.local = simulation, number, simulation.local
-        self.residents, self.queue = [], []
+        self.simulation = simulation
+        self.number = number
+        self.local = simulation.local
+        self.residents = []
+        self.queue = []
         self.process = self.end = None  # end: the event at which the switch or the process's time is over
-        self.category, self.history = IDLE, [(0, -1, IDLE)]
+        self.category = IDLE
+        self.history = [(0, -1, IDLE)]
         self.average = self.switches = self.put_offs = 0
         self.look, self.slice, self.next_yield = (SimpleNamespace() for _ in range(3))
         self.visitor = None
-        self.ticks_to_balance, self.failures = BALANCE_TICKS, 0
+        self.ticks_to_balance = BALANCE_TICKS
+        self.failures = 0
         self.cache = Cache(simulation.machine)
         self.given = None  # when a message last gave it to a process
         self.share = self.counted = 0  # of the quota's budget, and when it was counted
-        self.stopped, self.stood = False, None
+        self.stopped = False
+        self.stood = None
 
     def at(self, time, kind, action):
         return self.simulation.at(time, TIMERS, 3 * self.number + kind, action)
@@ -55,12 +61,14 @@ class Processor:
         self.counted = simulation.now
         if simulation.quota and self.share <= 0 and not self.stopped:
             self.take(SLICE_NS - self.share)
-            self.stopped, self.stood = self.share <= 0, None
+            self.stopped = self.share <= 0
+            self.stood = None
         return self.stopped
 
     def take(self, ns):
         ns = min(ns, self.simulation.budget)
-        self.share, self.simulation.budget = self.share + ns, self.simulation.budget - ns
+        self.share = self.share + ns
+        self.simulation.budget = self.simulation.budget - ns
 
     def release(self):
         self.used_up()
@@ -81,7 +89,8 @@ class Processor:
     def puts_off(self, left):
         """Whether the change of slot waits here, at most ``left`` times, for a process with its bit up."""
         self.look.cancelled = True
-        process, simulation = self.process, self.simulation
+        process = self.process
+        simulation = self.simulation
         spares = left and process and process.state == "running" and process.inside
         self.put_offs = left if spares and not simulation.lets(process) else 0
         if self.put_offs:
@@ -96,12 +105,14 @@ class Processor:
 
     def dispatch(self, extra_ns=0, yields=0):
         # A switch, also from idle. It is carried through (Figure 7): who is ready meanwhile costs another.
-        cost, wakeup = self.simulation.cost, "idle_wakeup" if self.category == IDLE else "wakeup"
+        cost = self.simulation.cost
+        wakeup = "idle_wakeup" if self.category == IDLE else "wakeup"
         if self.process:
             self.process.lost_ns = self.simulation.now
         chosen = self.chosen()
         if self.process and not chosen and not self.used_up() and self.share > 1_000_000:
-            rest, self.share = self.share - 1_000_000, 1_000_000
+            rest = self.share - 1_000_000
+            self.share = 1_000_000
             self.simulation.give_back(rest)
         self.process = chosen
         self.note(SWITCHING if self.process else IDLE)
@@ -122,7 +133,8 @@ class Processor:
 
     def rested(self, rows, since):
         """What is equally likely after a rest since then; nothing if it does not count as one."""
-        rest, rests = self.simulation.now - since, [0, *self.simulation.rests] if rows else []
+        rest = self.simulation.now - since
+        rests = [0, *self.simulation.rests] if rows else []
         for (before, after), row in zip(itertools.pairwise(rests), [[], *rows], strict=False):
             if before <= rest < after:
                 upper = self.draw() // 256 % 4096 < (rest - before) * 4096 // (after - before)
@@ -130,12 +142,14 @@ class Processor:
         return rows[-1] if rows else []
 
     def switched(self):
-        process, self.end = self.process, None
+        process = self.process
+        self.end = None
         if self.gives_way(process):
             self.enqueue(process, first=True)
             self.dispatch()
             return
-        process.state, process.dispatched = "running", self.simulation.now
+        process.state = "running"
+        process.dispatched = self.simulation.now
         process.offset += self.switch_ns  # as in Linux, which charges it from when it was chosen
         process.load(self.cache.load_ns(process))
         if process.wants.hears:
@@ -165,16 +179,20 @@ class Processor:
         (self.local.fall_asleep if state == "asleep" else self.local.leave)(process)
         if self.end:
             process.wants.left = self.stop_timer()
-        process.cpu_ns, process.state = process.virtual() - process.offset, state
+        process.cpu_ns = process.virtual() - process.offset
+        process.state = state
         return process
 
     def stop_timer(self):
-        left, self.end.cancelled, self.end = self.end.time - self.simulation.now, True, None
+        left = self.end.time - self.simulation.now
+        self.end.cancelled = True
+        self.end = None
         return left
 
     def go_on(self, answer=None):
         """The running process goes on until it wants something."""
-        self.end, process = None, self.process
+        self.end = None
+        process = self.process
         try:
             self.grant(process.life.send(answer))
         except StopIteration:
@@ -215,7 +233,8 @@ class Processor:
             self.end = self.at(self.simulation.now + wants.left, END, self.go_on)
             self.watch_slice()
             self.watch_yield()
-            then, wants.then = wants.then, None
+            then = wants.then
+            wants.then = None
             if then:
                 then()
 
@@ -255,14 +274,16 @@ class Processor:
         self.simulation.queues.slice_ends(self)
         self.enqueue(self.take_away("ready"))
         if self.chosen() is process:
-            process.state, process.dispatched = "running", self.simulation.now
+            process.state = "running"
+            process.dispatched = self.simulation.now
             self.grant(process.wants)
         else:
             self.dispatch()
 
     def watch_yield(self):
         """Its MPI lets Linux choose again, every so often while it spins."""
-        every, process = self.process.yields, self.process
+        every = self.process.yields
+        process = self.process
         self.next_yield.cancelled = True
         spins = process.wants.hears == ALERT and process.wants.category != COMPUTING
         if every and spins and not process.polls:
@@ -296,21 +317,26 @@ class Processor:
         # Alarms of one time are one event, and wake in the order in which the processes were placed.
         due = [process for process in self.residents if process.alarm == self.simulation.now]
         for process in due:
-            process.alarm, process.began = None, self.simulation.now
+            process.alarm = None
+            process.began = self.simulation.now
             self.wake(process)
         return bool(due)
 
     def receive(self, visitor, left):
         """The process that runs gives way to a visitor, and goes on later."""
         switch = self.simulation.cost["context_switch"]
-        visitor.visits, self.visitor, self.visiting = self, visitor, left
+        visitor.visits = self
+        self.visitor = visitor
+        self.visiting = left
         self.visit = self.at(self.simulation.now + switch + left, ALARM, self.end_visit)
         self.process.cpu_ns -= 2 * switch + left
-        action, remains = self.end.action, self.stop_timer()
+        action = self.end.action
+        remains = self.stop_timer()
         self.end = self.at(self.simulation.now + remains + 2 * switch + left, END, action)
 
     def part(self):
-        visitor, self.visit.cancelled = self.visitor, True
+        visitor = self.visitor
+        self.visit.cancelled = True
         self.visitor = visitor.visits = None
         return visitor
 
@@ -320,7 +346,8 @@ class Processor:
             left = visitor.wants.left if visitor.wait is None else self.visiting
             visitor.cpu_ns += left
             visitor.offset -= left
-            visitor.has_left, visitor.wants.left = True, 0 if visitor.wait is None else visitor.wants.left
+            visitor.has_left = True
+            visitor.wants.left = 0 if visitor.wait is None else visitor.wants.left
             visitor.lock.give_up(visitor, fair=visitor.job.program.lock != "test-and-test-and-set")
 
     def os_noise(self):
@@ -331,7 +358,8 @@ class Processor:
             self.local.os_noise(self.process)
         if self.process:  # the quota may have stopped it
             self.process.cpu_ns -= length_ns if self.process.state == "running" else 0
-            action, left = self.end.action, self.stop_timer()
+            action = self.end.action
+            left = self.stop_timer()
             self.end = self.at(self.simulation.now + left + length_ns, END, action)
 
     def exponential(self, of):

@@ -3,7 +3,8 @@
 As ``harness.simulator.processes.ready_queues`` says in words.
 """
 
-HOT_NS, BALANCE_TICKS = 500_000, 8
+HOT_NS = 500_000
+BALANCE_TICKS = 8
 
 
 class Bound:
@@ -72,7 +73,8 @@ class Stealing(Unbound):
         return max(others, key=self.length, default=None)
 
     def steal(self, processor, other):
-        local, now = processor.local, processor.simulation.now
+        local = processor.local
+        now = processor.simulation.now
         may = [q for q in other.residents if q.ready() and self.may(q, processor)] if other else []
         if local.balances and processor.failures < 2:
             may = [q for q in may if q.lost_ns is None or now - q.lost_ns >= HOT_NS]

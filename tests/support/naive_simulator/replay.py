@@ -12,8 +12,11 @@ class Channel:
     """Messages from one process to another. Each takes the latency, and none overtakes."""
 
     def __init__(self, sender, receiver, meets):
-        self.ends, self.meets = (sender, receiver), meets
-        self.came, self.arrivals, self.waiting = [0, 0], [], {}
+        self.ends = (sender, receiver)
+        self.meets = meets
+        self.came = [0, 0]
+        self.arrivals = []
+        self.waiting = {}
 
     def give(self, process):
         sender, receiver = self.ends
@@ -65,7 +68,8 @@ def hear(process):
 
 def carry_out_steps(process):
     """What was recorded: it computes, gives a message, and takes one, for which it may have to wait."""
-    channels, before = process.job.channels, [0] * len(process.job.channels)
+    channels = process.job.channels
+    before = [0] * len(process.job.channels)
     for part in process.job.given.replay.parts:
         for _ in range(part.times):
             for step in steps_of(part.operations[process.rank]):
@@ -83,11 +87,15 @@ def carry_out_steps(process):
 def take(process, channel, number, step):
     """A message that a process needs now; it waits by the rule of the run, as for a read or at a barrier."""
     process.asked = next(end for end in channel.ends if end is not process)
-    process.learns, process.slept, process.wait = bool(step["collective"]), False, "read"
+    process.learns = bool(step["collective"])
+    process.slept = False
+    process.wait = "read"
     process.polls = bool(step["polls"])
-    process.category, shares = COMMUNICATING, process.job.rule.rule == waiting_rules.GLOBAL_ADAPTIVE
+    process.category = COMMUNICATING
+    shares = process.job.rule.rule == waiting_rules.GLOBAL_ADAPTIVE
     if process.learns:
-        process.wait, process.category = "closing", SYNCHRONIZING
+        process.wait = "closing"
+        process.category = SYNCHRONIZING
     if not step["continues"]:
         process.began = process.simulation.now
         process.estimate = process.job.estimate if shares else process.estimate
@@ -103,5 +111,7 @@ def take(process, channel, number, step):
         job = process.job
         job.longest = max(job.longest, process.last_wait)
         if process.rank == 0:
-            job.estimate, job.longest = waiting_rules.learn(job.sample, job.longest), -1
-    process.wait, process.answered = None, False
+            job.estimate = waiting_rules.learn(job.sample, job.longest)
+            job.longest = -1
+    process.wait = None
+    process.answered = False

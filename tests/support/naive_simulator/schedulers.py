@@ -20,7 +20,9 @@ class DispatchTable:
         self.move(process, (len(self.rows) - 1) // 2)
 
     def move(self, process, priority):
-        process.priority, process.seconds, process.quantum = priority, 0, self.rows[priority]["quantum"]
+        process.priority = priority
+        process.seconds = 0
+        process.quantum = self.rows[priority]["quantum"]
 
     def rank(self, process):
         # Section 3.3: whom a message has woken has kernel priority for the time being.
@@ -66,7 +68,8 @@ class DispatchTable:
         if process.state in ("running", "coming"):
             self.move(process, self.rows[process.priority]["slpret"])  # at its next return from a trap
         elif process.state == "ready":
-            rises_to, process.seconds = self.rows[process.priority]["lwait"], 0
+            rises_to = self.rows[process.priority]["lwait"]
+            process.seconds = 0
             if rises_to != process.priority:  # "otherwise it should just round-robin here"
                 self.move(process, rises_to)
                 process.processor.enqueue(process)
@@ -95,7 +98,8 @@ class Eevdf:
         return processor.average
 
     def best(self, processor):
-        waiting, mean = [q for q in processor.queue if q.lingers or q.ready()], self.average(processor)
+        waiting = [q for q in processor.queue if q.lingers or q.ready()]
+        mean = self.average(processor)
         eligible = [q for q in waiting if q.virtual() <= mean]
         if not eligible:
             ready = [q for q in processor.residents if q.ready()]
@@ -116,7 +120,8 @@ class Eevdf:
     leave = slice_ends
 
     def outranked(self, process):
-        over, eligible = self.slice_ends(process), process.virtual() <= self.average(process.processor)
+        over = self.slice_ends(process)
+        eligible = process.virtual() <= self.average(process.processor)
         if eligible and not over:
             return False  # "run to parity"
         rival = self.best(process.processor)
@@ -135,14 +140,16 @@ class Eevdf:
         processor = process.processor
         if process.lingers:
             ahead = process.virtual() > self.average(processor)
-            process.lingers, process.lag = False, 0
+            process.lingers = False
+            process.lag = 0
             if ahead:
                 return
         self.enter(process)
 
     def change_queues(self, process, processor):
         """It takes its lag along, and what is left until its deadline."""
-        lag, left = self.lag(process), process.deadline - process.virtual()
+        lag = self.lag(process)
+        left = process.deadline - process.virtual()
         process.offset += self.average(processor) + lag - process.virtual()
         process.deadline = process.virtual() + left
 

@@ -37,13 +37,17 @@ DEVIATIONS = frozenset({"handled when dispatched"})
 
 class NaiveSimulation:
     def __init__(self, jobs, machine, policy, options=DEFAULTS, seed=0, stream=0, deviates=DEVIATIONS):
-        self.machine, self.key, self.deviates = machine, (seed, 0), deviates
+        self.machine = machine
+        self.key = (seed, 0)
+        self.deviates = deviates
         self.now = self.events = self.messages = self.timers = self.idle_yields = self.pushed = 0
-        self.remedy, self.ends = options.remedy, None
+        self.remedy = options.remedy
+        self.ends = None
         kind = self.remedy.kind
         self.put_offs = self.remedy.deferrals if kind == "defer" else 0
         self.put_off_ns = round(self.remedy.deferral_us * 1e3)
-        self.conscious, self.lifts = kind == "conscious", kind == "inheritance"
+        self.conscious = kind == "conscious"
+        self.lifts = kind == "inheritance"
         self.activations = kind == "activations"
         self.placed = 0
         self.heap, self.slot_end, self.reallotted = [], SimpleNamespace(), False
@@ -112,7 +116,8 @@ class NaiveSimulation:
 
     def start_timers(self, machine):
         # Section 3.3: ticks and updates are independent of each other; or section 7.1: they are not.
-        count, independent = machine.processors, machine.timers == "independent"
+        count = machine.processors
+        independent = machine.timers == "independent"
         ticks = (self.random.integers(machine.tick_ns, size=count) + 1).tolist()
         updates = (self.random.integers(100, size=count) + 1).tolist()
         detours = [2.0**60] * count
@@ -216,7 +221,9 @@ class NaiveSimulation:
             self.adopt(self.session.decide(self.now).decision)
 
     def adopt(self, decision):
-        self.decision, newcomers, everyone = decision, {}, {}
+        self.decision = decision
+        newcomers = {}
+        everyone = {}
         for number in [number for number in decision.placements if number in self.coming]:
             self.jobs[number] = Job(self, *self.coming.pop(number), decision.placements[number])
             for process in self.jobs[number].processes:
@@ -234,13 +241,15 @@ class NaiveSimulation:
                 self.placed += 1
                 line[number].place = self.placed
         lengths = [slot.length_ns for slot in decision.slots]
-        slot, begin = 0, self.now - decision.elapsed_ns
+        slot = 0
+        begin = self.now - decision.elapsed_ns
         while lengths[slot] is not None and begin + lengths[slot] <= self.now:
             slot, begin = (slot + 1) % len(lengths), begin + lengths[slot]
         self.begin_slot(slot, begin, self.switch_delay[0])
 
     def begin_slot(self, index, begin, late_ns):
-        self.slot, slot = index, self.decision.slots[index]
+        self.slot = index
+        slot = self.decision.slots[index]
         self.slot_end.cancelled = True
         self.ends = None if slot.length_ns is None else begin + slot.length_ns
         if slot.length_ns is not None:
@@ -269,7 +278,8 @@ class NaiveSimulation:
     def lets(self, process, index=None):
         """Whether the slot in force lets it run, or another one."""
         slot = self.decision.slots[self.slot if index is None else index]
-        job, rank = process.job, process.rank
+        job = process.job
+        rank = process.rank
         return rank >= job.allotted or slot.allows(job.given.number, rank, process.home.number)
 
     def warns(self, process):

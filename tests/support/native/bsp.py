@@ -8,9 +8,13 @@ from time import monotonic, thread_time
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
-g, v, iterations = float(sys.argv[1]) * 1e-6, float(sys.argv[2]), int(sys.argv[3])
+g = float(sys.argv[1]) * 1e-6
+v = float(sys.argv[2])
+iterations = int(sys.argv[3])
 draw = random.Random(comm.rank)
-one, everyone, total = array("l", [1]), array("l", [0]), 0
+one = array("l", [1])
+everyone = array("l", [0])
+total = 0
 comm.Barrier()
 begin = monotonic()
 for _ in range(iterations):

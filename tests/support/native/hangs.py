@@ -7,9 +7,11 @@ from array import array
 
 from mpi4py import MPI
 
-comm, kind = MPI.COMM_WORLD, sys.argv[1]
+comm = MPI.COMM_WORLD
+kind = sys.argv[1]
 last = comm.size - 1
-one, total = array("i", [1]), array("i", [0])
+one = array("i", [1])
+total = array("i", [0])
 dup = comm.Dup()
 dup.Set_name("copy")
 for _ in range(3):

@@ -46,7 +46,8 @@ class NotedReceive:
     """A receive that notes the steps of its end."""
 
     def __init__(self, receive, steps):
-        self._receive, self._steps = receive, steps
+        self._receive = receive
+        self._steps = steps
 
     def __getattr__(self, name):
         self._steps.append(name)
@@ -123,7 +124,7 @@ def test_an_observer_sees_the_messages_that_the_simulator_counts(pattern):
 
 
 @pytest.mark.parametrize(
-    ("name", "network"),
+    "name, network",
     [("spin", False), ("immediate", False), ("immediate", True), ("fixed", False), ("fixed", True)],
 )
 def test_every_read_is_answered_by_its_target(name, network):
@@ -160,7 +161,7 @@ def test_one_sided_reads_need_no_service():
         assert recorder.reads.counts().spun == COMM.size - 1
 
 
-@pytest.mark.parametrize(("late", "network"), [(0, False), (1, True)])
+@pytest.mark.parametrize("late, network", [(0, False), (1, True)])
 def test_a_blocked_rank_uses_no_processor(late, network):
     """Over a block of 0.7 s, in which it looks for itself once, its CPU time grows by less than 1 % of that.
 
@@ -169,7 +170,8 @@ def test_a_blocked_rank_uses_no_processor(late, network):
     late %= COMM.size
     with Job("immediate", network=network) as (messenger, recorder):
         messenger.barrier(learning=False)
-        before, cpu_ns = resource.getrusage(resource.RUSAGE_THREAD), time.thread_time_ns()
+        before = resource.getrusage(resource.RUSAGE_THREAD)
+        cpu_ns = time.thread_time_ns()
         if COMM.rank == late and COMM.size > 1:
             time.sleep(0.7)
         messenger.barrier(learning=False)
@@ -186,7 +188,8 @@ def test_a_message_that_is_announced_but_late_leaves_the_processor_to_others(mon
     """Its sender may need the processor to send it."""
     with Job("immediate", network=True) as (messenger, _):
         monkeypatch.setattr(NetworkBell, "arm", lambda bell, received: False)
-        begin, cpu_ns = time.monotonic(), time.thread_time_ns()
+        begin = time.monotonic()
+        cpu_ns = time.thread_time_ns()
         if COMM.rank == COMM.size - 1:
             time.sleep(0.3)
         messenger.barrier(learning=False)

@@ -41,7 +41,7 @@ def run(program, ranks, waiting="immediate", timeline=None):
 
 @pytest.mark.parametrize("ranks", [LAST, SOME, REVERSED], ids=["last", "some", "reversed"])
 @pytest.mark.parametrize(
-    ("options", "waiting"),
+    "options, waiting",
     [
         ({"pattern": "BARRIER"}, "spin"),
         ({"pattern": "TRANSPOSE"}, "global-adaptive"),
@@ -111,7 +111,7 @@ def changing(program, sizes, every=10, waiting="immediate"):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "waiting"),
+    "pattern, waiting",
     [("BARRIER", "global-adaptive"), ("BARRIER", "spin"), ("NEWS", "immediate"), ("TRANSPOSE", "immediate")],
 )
 def test_every_phase_is_run_once_by_the_ranks_that_are_active(pattern, waiting):

@@ -22,7 +22,8 @@ def run(tasks, sizes, first=None, granularity_us=50, parallelism=(), evolve=lamb
     asks for the n-th time, before its n-th task.
     """
     program = Program("TASKS", COMM.size, granularity_us, imbalance=1, phases=tasks, parallelism=parallelism)
-    log, asked = [], 0
+    log = []
+    asked = 0
 
     class Logged(Compute):
         def __call__(self, amount_ns):

@@ -2,13 +2,15 @@
 
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from coordinator import policies
-from harness.predict.kept_outcome import EVERY, TIMES, kept, known
+from coordinator.view import Submitter
 from harness.simulator.jobs.event_by_event import simulate
+from harness.simulator.jobs.kept_outcome import EVERY, TIMES, kept, known
 from harness.simulator.jobs.model import Jobs
 
 PROCESSORS = 4
@@ -38,6 +40,35 @@ def test_what_is_kept_comes_back(outcome):
     assert all(np.array_equal(getattr(again, name), getattr(outcome, name)) for name in TIMES)
     assert all(map(np.array_equal, again.jobs.columns, outcome.jobs.columns))
     assert again.places == {job: list(place) for job, place in outcome.places.items()}
+
+
+OURS = (Submitter("anna", partition="batch"), Submitter("bert", "physics", "batch", "0"))
+
+
+@pytest.fixture
+def submitted(outcome):
+    return replace(outcome, jobs=replace(outcome.jobs, submitters=(OURS[1], OURS[0], OURS[1])))
+
+
+def test_who_submitted_the_jobs_comes_back(outcome, submitted):
+    assert known(kept(submitted, NUMBERS), PROCESSORS)[0].jobs.submitters == submitted.jobs.submitters
+    assert known(kept(outcome, NUMBERS), PROCESSORS)[0].jobs.submitters == ()
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"submitters": np.zeros((2, 4))}, "no lines of names"),
+        ({"submitters": np.array([["a", "b"]])}, "no lines of names"),
+        ({"submitter": None}, "no submitter of each job"),
+        ({"submitter": np.zeros(2, dtype=np.int64)}, "no submitter of each job"),
+        ({"submitter": np.array([0, 2, 1])}, "without a name"),
+        ({"submitter": np.array([0, -1, 1])}, "without a name"),
+    ],
+)
+def test_submitters_that_cannot_be_are_refused(submitted, columns, said):
+    with pytest.raises(ValueError, match=said):
+        known(changed(submitted, **columns), PROCESSORS)
 
 
 @pytest.mark.parametrize("name", EVERY)
