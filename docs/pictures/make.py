@@ -358,6 +358,36 @@ def preload() -> Picture:
     return picture
 
 
+def ranks() -> Picture:
+    """How ``lockstep exec`` knows where the ranks of a program are, on its own host and on another one."""
+    picture = Picture(
+        "How lockstep exec knows where the ranks are",
+        "Each rank writes the call that it is in, and counts what it gets done, to memory."
+        " lockstep exec reads the memory of ranks on its host twice a second."
+        " A thread of each rank on another host answers its questions over TCP once a second."
+        " If a rank waits for too long, and no rank for which it waits gets anything done, exec prints a"
+        " line for each state, and a verdict.",
+        272,
+    )
+    for number, (place, way) in enumerate((("this host", "reads"), ("another host", "asks by TCP"))):
+        x = 8 + 188 * number
+        picture.text(x, 20, place, "name")
+        for rank in range(2):
+            left = x + 90 * rank
+            picture.box(left, 30, 78, 32, "a", f"rank {2 * number + rank}")
+            picture.arrow(left + 39, 62, left + 39, 82)
+            picture.box(left, 82, 78, 32, "free", "its notes")
+            picture.line(left + 39, 136, left + 39, 114)
+        picture.line(x + 39, 136, x + 129, 136)
+        picture.arrow(x + 84, 136, x + 84, 164)
+        picture.text(x + 92, 154, way)
+    picture.box(8, 164, 356, 32, "b", "lockstep exec: for how long has each got nothing done?")
+    picture.text(8, 222, "a note: MPI_Recv from rank 0, tag 7; 41 calls done, 42 begun")
+    picture.text(8, 242, "a report: ranks with the same state on one line, then the verdict")
+    picture.text(8, 262, "No rank reads a clock for it.")
+    return picture
+
+
 def families() -> Picture:
     """The seven families of policies, each by what runs where and when."""
     picture = Picture(
@@ -446,7 +476,7 @@ def slowdowns() -> dict[str, list[tuple[float, float]]]:
 
 
 PICTURES: tuple[Callable[[], Picture], ...] = (
-    *(lanes, wait, phases, slot, events, hosts, preload, families),
+    *(lanes, wait, phases, slot, events, hosts, preload, ranks, families),
     agreement,
 )
 
