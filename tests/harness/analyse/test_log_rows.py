@@ -4,7 +4,9 @@ import dataclasses
 import json
 
 import pytest
+import short_queue
 from fake_runs import TOOLS, command_on_made_up_runs, imitate
+from short_queue import LOG, RUN_S
 
 from coordinator.view import After
 from harness import application
@@ -15,31 +17,13 @@ from harness.store.database import Store
 from harness.store.rebuild import experiment_of
 from workloads.validation import InputError
 
-LOG = """; MaxProcs: 16
-1 0 0 1200 16 -1 -1 16 3600 -1 1 1 1 -1 1 -1 -1 -1
-2 300 900 2400 8 -1 -1 8 3600 -1 1 2 1 -1 1 -1 -1 -1
-3 400 2500 900 16 -1 -1 16 1800 -1 1 1 1 -1 1 -1 -1 -1
-4 500 700 600 8 -1 -1 8 900 -1 1 3 1 -1 1 -1 -1 -1
-"""
-FILE = """processors = 2
-repeats = {repeats}
-[log]
-file = "queue.swf"
-hours = 0.5
-minutes = 0.01
-[[schedulers]]
-policy = "fcfs"
-[[schedulers]]
-policy = "none"
-"""
-ARRIVAL_S, RUN_S = [0.0, 0.1, 0.1333, 0.1667], [0.4, 0.8, 0.3, 0.2]
+ARRIVAL_S = [0.0, 0.1, 0.1333, 0.1667]
 
 
 @pytest.fixture
 def lockstep(tmp_path, monkeypatch, capsys):
-    (tmp_path / "queue.swf").write_text(LOG)
-    (tmp_path / "queue.toml").write_text(FILE.format(repeats=1))
-    (tmp_path / "twice.toml").write_text(FILE.format(repeats=3))
+    short_queue.write(tmp_path, "fcfs", "none")
+    short_queue.write(tmp_path, "fcfs", "none", repeats=3, name="twice.toml")
     return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
 
 

@@ -4,27 +4,13 @@ import dataclasses
 import json
 
 import pytest
+import short_queue
 from fake_runs import TOOLS, command_on_made_up_runs, imitate
 
 from harness import application
 from harness.store import conditions
 from harness.store.database import Store
 
-LOG = """; MaxProcs: 16
-1 0 0 1200 16 -1 -1 16 3600 -1 1 1 1 -1 1 -1 -1 -1
-2 300 900 2400 8 -1 -1 8 3600 -1 1 2 1 -1 1 -1 -1 -1
-3 400 2500 900 16 -1 -1 16 1800 -1 1 1 1 -1 1 -1 -1 -1
-4 500 700 600 8 -1 -1 8 900 -1 1 3 1 -1 1 -1 -1 -1
-"""
-FILE = """processors = 2
-repeats = 1
-[log]
-file = "queue.swf"
-hours = 0.5
-minutes = 0.01
-[[schedulers]]
-policy = "fcfs"
-"""
 RUN = ("run", "queue.toml", "--no-simulate")
 
 
@@ -59,8 +45,7 @@ def runs():
 
 @pytest.fixture
 def lockstep(tmp_path, monkeypatch, capsys, runs):
-    (tmp_path / "queue.swf").write_text(LOG)
-    (tmp_path / "queue.toml").write_text(FILE)
+    short_queue.write(tmp_path, "fcfs")
     command = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
     tools = dataclasses.replace(TOOLS, run_workload=runs.run_workload)
     monkeypatch.setattr(application, "real_tools", lambda *nodes, **also: tools)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import short_queue
 from fake_runs import command_on_made_up_runs
 from fake_slurm import RUN_S, WAIT_S, fake_slurm
 
@@ -18,31 +19,15 @@ from harness.store import database
 from harness.store.database import Store
 from workloads.validation import InputError
 
-LOG = """; MaxProcs: 16
-1 0 0 1200 16 -1 -1 16 3600 -1 1 1 1 -1 1 -1 -1 -1
-2 300 900 2400 8 -1 -1 8 3600 -1 1 2 1 -1 1 -1 -1 -1
-3 400 2500 900 16 -1 -1 16 180000 -1 1 1 1 -1 1 -1 -1 -1
-4 500 700 600 8 -1 -1 8 900 -1 1 3 1 -1 1 -1 -1 -1
-"""
-FILE = """processors = 2
-[log]
-file = "queue.swf"
-hours = 0.5
-minutes = 0.01
-[[schedulers]]
-policy = "fcfs"
-[slurm]
-setup = ["export X=1"]
-"""
-RUN_LOG_S = (0.4, 0.8, 0.3, 0.2)
+LOG = short_queue.LOG.replace(" 1800 ", " 180000 ")
+SLURM = '[slurm]\nsetup = ["export X=1"]\n'
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The directory of the commands of Slurm, which are on PATH."""
     monkeypatch.setenv("PATH", fake_slurm(tmp_path / "slurm"))
-    (tmp_path / "queue.swf").write_text(LOG)
-    (tmp_path / "queue.toml").write_text(FILE)
+    short_queue.write(tmp_path, "fcfs", log=LOG, more=SLURM)
     return tmp_path / "slurm"
 
 
@@ -71,7 +56,7 @@ def test_slurm_is_one_more_row_with_the_times_of_its_accounts(lockstep, folder):
     assert (status, [*rows]) == (0, ["fcfs", "slurm"])
     metrics = row["measured"]["schedule"]["metrics"]
     assert (metrics["wait_s"], metrics["response_s"]) == (WAIT_S, WAIT_S + RUN_S)
-    slowdowns = [(WAIT_S + RUN_S) / run_s for run_s in RUN_LOG_S]
+    slowdowns = [(WAIT_S + RUN_S) / run_s for run_s in short_queue.RUN_S]
     assert metrics["slowdown"] == pytest.approx(sum(slowdowns) / 4, rel=0.01)
     assert row["simulated"] is None and "by_job" not in row and row["error"] is None
     assert rows["fcfs"]["by_job"] and rows["fcfs"]["simulated"]
@@ -144,7 +129,7 @@ def test_its_table_has_names_for_rows_without_a_schedule():
 
 @pytest.mark.slow
 def test_a_larger_partition_has_a_warning_and_no_utilisation(lockstep, tmp_path):
-    Path("large.toml").write_text(FILE.replace("[slurm]", '[slurm]\npartition = "long"'))
+    Path("large.toml").write_text(Path("queue.toml").read_text() + 'partition = "long"\n')
     _, out, said = lockstep("run", "large.toml", "--through", "slurm", "--json")
     assert "the partition 'long' has 64 processors, and the window 2: jobs wait less" in said
     assert rows_of(out)["slurm"]["measured"]["schedule"]["metrics"]["utilisation"] is None
@@ -184,7 +169,7 @@ def test_what_cannot_be_submitted_is_refused_in_one_line(lockstep, tmp_path, mon
 
 def test_programs_that_need_lockstep_are_refused(lockstep):
     programs = 'programs = [{ pattern = "NEWS", malleable = true }]\n[[schedulers]]'
-    Path("other.toml").write_text(FILE.replace("[[schedulers]]", programs))
+    Path("other.toml").write_text(Path("queue.toml").read_text().replace("[[schedulers]]", programs))
     status, _, said = lockstep("run", "other.toml", "--through", "slurm")
     assert status == 2 and "log.programs.malleable = true: needs Lockstep around" in said
 
