@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -59,6 +60,8 @@ PROCESSES = 8
 TIMED_OUT = 124
 """The status of a command that was ended for its time, as coreutils' timeout has it."""
 
+SRUN = "srun"
+
 START_S, AGAIN_S = 3.0, 0.5
 """Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it. As often we
 look whether its waiting is useless."""
@@ -83,6 +86,8 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--spread", action="store_true", help=help_text)
     help_text = "write to this file, as a test in JUnit's XML, how the command has ended"
     parser.add_argument("--junit", type=Path, metavar="FILE", help=help_text)
+    help_text = "run nothing, but write a TaskProlog for Slurm, and its library, to this new directory"
+    parser.add_argument("--task-prolog", type=Path, metavar="DIR", help=help_text)
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="run this command")
 
 
@@ -167,6 +172,10 @@ def library(
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours."""
+    if options.task_prolog is not None and options.program:
+        raise InputError("COMMAND", shlex.join(options.program), "--task-prolog runs none", "leave it out")
+    if options.task_prolog is not None:
+        return _write_task_prolog(options.task_prolog, *_prepare(options, [SRUN], watcher))
     check_limits(PROCESSES)
     command = command_of(options, "exec")
     limits, save = _limits(options), partial(_save, options.stuck_report)
@@ -211,6 +220,28 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
         document["profile"] = [job.document for job in profiles.jobs]
         lines.append(profiles.text)
     return Answer(document, (), status=status, notes=tuple(filter(None, lines)))
+
+
+def _write_task_prolog(folder: Path, compiled: native.Library, variables: dict[str, str]) -> Answer:
+    """Write the script and its library to a new directory, which every user may read."""
+    from coordinator.host.environment import UNDO  # noqa: PLC0415 - rarely needed
+    from slurm import task_prolog  # noqa: PLC0415
+    from workloads import native  # noqa: PLC0415
+
+    folder = folder.absolute()
+    remedy = "name a new directory that all nodes see, in one that only you can write to"
+    if re.search(r"[\s:;=$]", str(folder)):
+        raise InputError("--task-prolog", folder, "has a character that LD_PRELOAD cannot carry", remedy)
+    with refused("--task-prolog", folder, "cannot be made, or another user could replace it", remedy):
+        copy = native.readable(compiled, folder)
+        ours = {**variables, "LD_PRELOAD": str(copy.preload), "LOCKSTEP_MEETING": "1"}
+        ours[UNDO] = json.dumps({name: [value, None] for name, value in ours.items()})
+        script = folder / task_prolog.SCRIPT
+        others = {name: value for name, value in ours.items() if name != "LD_PRELOAD"}
+        script.write_text(task_prolog.text(copy.preload, others))
+        script.chmod(0o755)
+    line = f"TaskProlog={script}"
+    return Answer({"schema": SCHEMA, "script": str(script)}, (line,), verbatim=True)
 
 
 def _profiles(options: Namespace, watcher: Watcher) -> Profiles | None:

@@ -62,16 +62,16 @@ class SlurmCluster:
     """Slurm on emulated hosts. Commands are started on the head, as on a login node.
 
     ``more`` are further lines of its configuration, where {munge} is the socket of munge. Before it starts,
-    ``before`` is called with the cluster.
+    ``before`` is called with the cluster. Slurm believes that each host has so many ``processors``.
     """
 
-    def __init__(self, hosts, slot_s, more="", before=None):
+    def __init__(self, hosts, slot_s, more="", before=None, processors=1):
         self.hosts = hosts
         self.root = hosts.root / "slurm"
         for folder in ("state", "spool", "munge"):
             (self.root / folder).mkdir(parents=True)
         self.munge = self.root / "munge" / "socket"
-        names = "\n".join(f"NodeName={n.name} NodeAddr={n.address} CPUs=1" for n in hosts.nodes)
+        names = "\n".join(f"NodeName={n.name} NodeAddr={n.address} CPUs={processors}" for n in hosts.nodes)
         text = CONFIGURATION.format(
             root=self.root,
             munge=self.munge,
@@ -136,7 +136,7 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster(nodes, slot_s=5, more="", before=None):
+def slurm_cluster(nodes, slot_s=5, more="", before=None, processors=1):
     """So many nodes under Slurm, with slots of its gang scheduling; afterwards nothing of them is left."""
     with netns_cluster.cluster(nodes) as hosts:
-        yield SlurmCluster(hosts, slot_s, more, before)
+        yield SlurmCluster(hosts, slot_s, more, before, processors)

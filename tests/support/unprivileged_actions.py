@@ -41,6 +41,21 @@ def send(name, text):
         own.sendto(text.encode(), f"\0{name}")
 
 
+def listen(name):
+    """Listen at an abstract socket, and let nobody in, until somebody ends us."""
+    with socket.socket(socket.AF_UNIX) as own:
+        own.bind(f"\0{name}")
+        own.listen()
+        signal.pause()
+
+
+def connect(name):
+    """Connect to an abstract socket, and say nothing, until somebody ends us."""
+    with socket.socket(socket.AF_UNIX) as own:
+        own.connect(f"\0{name}")
+        signal.pause()
+
+
 def hammer(port, count):
     """Keep connections open to a port of this host that say nothing, or garbage."""
     attack.main("127.0.0.1", int(port), int(count))

@@ -3,7 +3,8 @@
  * the library would have to take part. So each rank tells a registrar of lockstep, before MPI's own initialization,
  * that it has the library (LOCKSTEP_REGISTRAR: "KEY,PATH,PORT,ADDRESS,..."). After it all ranks have begun it, and
  * have told; then each asks, and all get one answer. A rank whose line has ended by then tells and asks again. A rank
- * that the registrar does not hear is as good as one without the library: no rank gets a yes. */
+ * that the registrar does not hear is as good as one without the library: no rank gets a yes. Without a registrar
+ * they meet (meeting.h), if LOCKSTEP_MEETING is set; and else all have the library, since who sets it sees to that. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "answers.h"
+#include "meeting.h"
 #include "profile.h"
 #include "whereabouts.h"
 
@@ -30,6 +32,7 @@
 
 static int line = -1; /* to the registrar */
 static int expected;  /* there is one */
+static int meets;     /* there is none, and the ranks tell each other */
 static int notes = -1; /* what this rank will note of itself (whereabouts.h), to be passed on */
 
 static int connected(int channel, const struct sockaddr *address, socklen_t length)
@@ -193,7 +196,14 @@ static int announce(void)
 
 void handshake_announce(void)
 {
+    char name[640];
+
     expected = getenv("LOCKSTEP_REGISTRAR") != NULL;
+    meets = !expected && getenv("LOCKSTEP_MEETING") != NULL;
+    if (meets) {
+        name_world(name, sizeof name);
+        meeting_begin(name);
+    }
     announce();
 }
 
@@ -257,7 +267,7 @@ static int reached(int rank, int ranks)
 
 int handshake_reached(int rank, int ranks)
 {
-    int all = reached(rank, ranks);
+    int all = meets ? meeting_all(ranks) : reached(rank, ranks);
 
     if (notes >= 0)
         close(notes);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clock.h"
 #include "declared.h" /* generated: struct own_mpi, the prototypes, LARGE_COUNTS */
 #include "waiting_rule.h"
 
@@ -205,11 +206,6 @@ extern struct counts counts;
 
 void record_begin(int rank, int ranks);
 void record_write(void);
-
-void say(const char *what);
-int64_t now_ns(void);
-int64_t process_ns(void); /* CPU time of this process */
-int64_t thread_ns(void);  /* of this thread */
 
 #pragma GCC visibility pop
 
