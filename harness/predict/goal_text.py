@@ -172,6 +172,7 @@ def text(program: ReplayedProgram) -> str:
         writer = _Writer(rank, channels)
         for part in program.parts:
             writer.add(part.operations[rank], part.messages.tolist())
+        writer.end()
         lines += ["", f"rank {rank} {{", *writer.lines, "}"]
     return "\n".join([*lines, ""])
 
@@ -213,6 +214,11 @@ class _Writer:
                 else:
                     self._message(channel, number)
         self._before = [before + count for before, count in zip(self._before, messages, strict=True)]
+
+    def end(self) -> None:
+        """Keep the order in which the rank waits for its last messages: nothing else would require them."""
+        if len(self._ended) > 1:
+            self._line("calc 0")
 
     def _message(self, place: int, number: int) -> None:
         channel = self.channels[place]
