@@ -72,14 +72,16 @@ def watch_yields(state: State, p: int) -> None:
     """Have the next yield noticed at which the process that spins may lose its processor.
 
     A yield makes Linux choose again, which otherwise happens at ticks and wake-ups only. Another process runs
-    if this one has had more than the average, or its slice has ended.
+    if this one has had more than the average, or its slice has ended; none runs if the quota is used up.
     """
     processor = state.processors[p]
     yield_interval_ns = state.jobs[state.processes[processor.current].job].yield_interval_ns
     processor.yield_at_ns = state.clock.never_ns
     if yield_interval_ns > 0 and not operation_of(state, processor.current).marks & m.POLLS:
-        now_ns = state.clock.now_ns
-        after_ns = max(now_ns + 1, eevdf.may_end_ns(state, p)) - processor.spin_began_ns
+        end_ns = eevdf.may_end_ns(state, p)
+        if state.machine.quota_ns > 0:
+            end_ns = min(end_ns, quota.share_end_ns(state, p))
+        after_ns = max(state.clock.now_ns + 1, end_ns) - processor.spin_began_ns
         processor.yield_at_ns = processor.spin_began_ns - -after_ns // yield_interval_ns * yield_interval_ns
         set_alarm(state, p)
 

@@ -2,12 +2,12 @@
 
 The processes of all jobs may use ``quota_ns`` of CPU time in each period; the first begins at 0. A
 processor that computes, spins or switches uses up its share. It looks at the share at its clock tick, and
-when a process comes, goes or becomes ready. From an empty share the processor has a debt; it takes a slice
-and the debt from the budget. If the budget is empty, too, the processor stands still, after a switch that is
-under way. When the next period begins, the budget is whole again, pays
-for what was used too much, and the processors go on. One that has no ready process any more keeps 1 ms of its
-share and gives back the rest. If more than a slice is there by that 5 ms later, processors that stand still
-continue. What is left of the budget at the end of a period is lost; shares last. Slots continue by the clock.
+when a process comes, goes, yields or becomes ready. From an empty share the processor has a debt; it takes a
+slice and the debt from the budget. If the budget is empty, too, the processor stands still, after a switch
+that is under way. When the next period begins, the budget is whole again, pays for what was used too much,
+and the processors go on. One that has no ready process any more keeps 1 ms of its share and gives back the
+rest. If more than a slice is there by that 5 ms later, processors that stand still continue. What is left of
+the budget at the end of a period is lost; shares last. Slots continue by the clock.
 
 Sources: Turner, Rao, Rao, "CPU bandwidth control for CFS", 2010; Linux 6.18, kernel/sched/fair.c:
 __assign_cfs_rq_runtime, check_enqueue_throttle, distribute_cfs_runtime, __return_cfs_rq_runtime,
@@ -43,6 +43,12 @@ def stands_still(state: State, p: int) -> bool:
             processor.stood_ns = clock.never_ns
             clock.throttled += 1
     return bool(processor.throttled)
+
+
+@step
+def share_end_ns(state: State, p: int) -> int:
+    """When processor ``p``, which has a process, will have used up its share."""
+    return int(state.processors[p].accounted_ns + state.processors[p].share_ns)
 
 
 @step

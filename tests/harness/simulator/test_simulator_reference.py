@@ -398,3 +398,31 @@ def test_a_wake_up_does_not_forget_that_a_slice_has_ended():
     policy = policies.create("none", {})
     outcome = simulate(workload, machine, policy, timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, policy).run())
+
+
+@pytest.mark.parametrize(
+    "yield_us, granularity_us, slice_us, quota",
+    [
+        pytest.param(1100, 15_000, 0, {}, id="a tick at which it keeps the processor changes no later yield"),
+        pytest.param(300, 1000, 0, {"quota_processors": 0.9, "quota_period_ms": 10}, id="quota is used up"),
+        pytest.param(300, 15_000, 300, {}, id="the wait is over at a yield that the kernel has foreseen"),
+    ],
+)
+def test_a_process_that_spins_yields_regularly(yield_us, granularity_us, slice_us, quota):
+    waits = of_steps(
+        [[step(1, -1, 0), step(1_000_000)], [step(50_000_000, 0)]],
+        [(1, 0, 0)],
+        yield_interval_ns=yield_us * 1000,
+    )
+    workload = [
+        replaying(0, waits),
+        lone(granularity_us, 3, number=1),
+        lone(500.0, 4, number=2, arrival_s=0.003, think_us=2000.0),
+    ]
+    machine = SimulatedMachine(
+        processors=2, context_switch_us=0.0, latency_us=0.0, local="eevdf", slice_us=slice_us
+    )
+    policy = policies.create("none", {})
+    options = Options("spin", **quota)
+    outcome = simulate(workload, machine, policy, options, timeline=True)
+    compare(outcome, NaiveSimulation(workload, machine, policy, options).run())

@@ -215,7 +215,8 @@ class Processor:
         elif process.state == "running":
             self.go_on(self.stop_timer())
 
-    def grant(self, wants):
+    def grant(self, wants, stays=False):
+        """It gets what it wants from now on. Who ``stays`` was at it already, and yields as it would have."""
         process = self.process
         process.wants = wants
         process.woken = process.woken and wants not in (SLEEP, AWAKE)
@@ -232,7 +233,8 @@ class Processor:
             self.note(wants.category)
             self.end = self.at(self.simulation.now + wants.left, END, self.go_on)
             self.watch_slice()
-            self.watch_yield()
+            if not stays:
+                self.watch_yield()
             then = wants.then
             wants.then = None
             if then:
@@ -276,7 +278,7 @@ class Processor:
         if self.chosen() is process:
             process.state = "running"
             process.dispatched = self.simulation.now
-            self.grant(process.wants)
+            self.grant(process.wants, stays=True)
         else:
             self.dispatch()
 
@@ -287,18 +289,20 @@ class Processor:
         self.next_yield.cancelled = True
         spins = process.wants.hears == ALERT and process.wants.category != COMPUTING
         if every and spins and not process.polls:
+            self.simulation.idle_yields += 1
             self.next_yield = self.at(self.simulation.now + every, ALARM, self.give_away)
 
     def give_away(self):
+        """Whether another one runs after this yield."""
         process = self.process
-        if process and process.state == "running" and process.wait:
-            if self.gives_way(process):
-                self.enqueue(self.take_away("ready"))
-                self.dispatch(yields=self.simulation.cost["yield"])
-            else:
-                self.simulation.idle_yields += 1
-                self.watch_yield()
-                return False
+        if not (process and process.state == "running" and process.wait):
+            return False
+        if not self.gives_way(process):
+            self.watch_yield()
+            return False
+        self.simulation.idle_yields -= 1
+        self.enqueue(self.take_away("ready"))
+        self.dispatch(yields=self.simulation.cost["yield"])
         return True
 
     def tick(self):
