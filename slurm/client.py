@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurm.allocation import expand
 from slurm.command import Reply, SlurmError, answer, ask
-from slurm.job import Ending, JobState, SlurmJob, judge
+from slurm.job import Ending, JobState, SlurmJob, Standing, judge
 from slurm.script import status_file
 
 UNDECIDED = ("timed out", "Zero Bytes were transmitted")
@@ -87,6 +87,26 @@ def states(jobs: Sequence[SlurmJob], directory: str) -> dict[SlurmJob, tuple[Job
         remaining = ending(directory, job)
         judgments[job] = judge(reported.get(job), remaining), remaining
     return judgments
+
+
+def standings(ids: Sequence[str]) -> list[Standing]:
+    """The jobs with these ids that Slurm still knows; of an array, those of its tasks that it lists."""
+    reply = answer("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(ids), "-o", "%A|%i|%T|%U|%N")
+    if reply.failure and not _over(reply):
+        raise SlurmError(reply.failure)
+    return [_standing(row) for row in map(_STANDING.fullmatch, reply.out.splitlines()) if row]
+
+
+_STANDING = re.compile(r"([0-9]+)\|([0-9]+(?:[_+]\S*)?)\|([A-Z_]+)\|([0-9]+)\|(\S*) *")
+
+
+def _standing(row: re.Match[str]) -> Standing:
+    number, name, state, user, nodes = row.groups()
+    try:
+        hosts = expand(nodes) if nodes and not nodes.startswith("(") else []
+    except ValueError:
+        hosts = []
+    return Standing(number, name, state, int(user), tuple(hosts))
 
 
 def ending(directory: str, job: SlurmJob) -> Ending | None:

@@ -40,6 +40,25 @@ class SlurmJob:
         return SlurmJob(f"{self.id}_{number}", self.cluster)
 
 
+@dataclass(frozen=True)
+class Standing:
+    """A job as squeue shows it, without anything that users write.
+
+    ``name`` differs from ``id`` for a task of an array ("12_3") and a part of a heterogeneous job ("12+0").
+    ``state`` is Slurm's word, ``user`` the number of its owner.
+    """
+
+    id: str
+    name: str
+    state: str
+    user: int
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        return self.state in ENDS
+
+
 class JobState(Enum):
     """States of a job that matter to a caller who waits for it."""
 
@@ -73,6 +92,12 @@ REPORTED = {
     "DEADLINE": JobState.TIMEOUT,
 }
 """Slurm's words that need no further evidence."""
+
+ENDS = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
+    *("PREEMPTED", "REVOKED", "TIMEOUT"),
+)
+"""Slurm's words for jobs that have ended, unless they are queued again."""
 
 FAILED = ("FAILED", "LAUNCH_FAILED")  # Slurm's words for a failure that the script itself may tell better
 

@@ -160,7 +160,8 @@ class Nodes:
         """Start the agents, and listen to all."""
         for _, group in itertools.groupby(range(len(self._nodes)), key=self._launch_of):
             agent_launch = self._launch(list(group))
-            self._directory.note_process(agent_launch.program.pid)
+            if self._launcher.ends_with_run:
+                self._directory.note_process(agent_launch.program.pid)
             self._launches.append(agent_launch)
             for number in agent_launch.numbers:
                 self._nodes[number].launch = agent_launch
@@ -363,6 +364,15 @@ class Nodes:
             agent_launch.kill()
         self._hub.close(0.2)
         launch.reap((agent_launch.program for agent_launch in self._launches), processes.STUBBORN_S)
+
+    def hang_up(self, loop: Loop) -> None:
+        """Hear nothing more; agents that live end with their leases, and nothing waits for that."""
+        self.unwatch(loop)
+        self._hub.close(0)
+
+    def unwatch(self, loop: Loop) -> None:
+        for descriptor in self._hub.filenos():
+            loop.unwatch(descriptor)
 
     def _end(self, numbers: Sequence[int]) -> None:
         """Let some agents end, and wait for their end, or for the time that a release may take."""

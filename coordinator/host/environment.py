@@ -20,6 +20,9 @@ UNDO = "LOCKSTEP_UNDO"  # says what ``launchers.launched`` has set for a command
 HELD = "LOCKSTEP_HELD"
 """The values of variables in a rank's program that its launcher must not see, as JSON; null for none."""
 
+STEP = "LOCKSTEP_STEP"
+"""In an agent that is a step of a job of others: it tells the agents' steps from those of the job."""
+
 PYTHON = (sys.executable, "-P")
 """Starts our own processes: no module in the current directory replaces another one."""
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from coordinator.host.environment import HELD, PYTHON, UNDO, forwarded, of_command
+from coordinator.host.environment import HELD, PYTHON, STEP, UNDO, forwarded, of_command
 from coordinator.host.launch import LaunchError, run_session
 from workloads import shared_libraries
 from workloads.own_directories import check_own
@@ -52,6 +52,8 @@ class Launcher(ABC):
     options: ClassVar[Sequence[str]] = ()
     places: ClassVar[str] = ""  # those by which it would place or bind processes, with a word behind them
     places_alone: ClassVar[str] = ""  # those of this kind without one
+    # Whether the release of a run on this host ends it; if not, what it has started releases first.
+    ends_with_run: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ()  # beginnings of libraries that only such launchers load
     # Its options that bind ranks to no processor, and other spellings of users, without hyphens.
     unbound: ClassVar[tuple[str, ...]] = ("--bind-to", "none")
@@ -375,6 +377,41 @@ class Srun(Launcher):
         """The variables in the list of those to export, if there is one."""
         there = source.get(cls.EXPORTS)
         return {} if there is None else {cls.EXPORTS: _exported(there, variables)}
+
+
+@dataclass(frozen=True)
+class JobStep(Srun):
+    """Starts an agent as a step of ``job``, which Slurm runs already.
+
+    An srun that is asked to end kills its step at once, and what the agent has stopped would stay stopped.
+    So it has no mark of the run, and ends when the agent does.
+    """
+
+    has_children = False
+    ends_with_run = False
+
+    job: str = ""
+
+    def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
+        (host,) = hosts
+        step = [f"--jobid={self.job}", "--job-name=lockstep", "--mpi=none", "--chdir=/"]
+        where = ["--nodes=1", "--ntasks=1", f"--nodelist={host}"]
+        return [self.path, *step, *self.OPTIONS, *where, *command]
+
+    def together(self, command: Words, hosts: Words) -> list[str]:
+        return []
+
+    def environment(
+        self,
+        extra: Variables,
+        source: Variables | None = None,
+        *,
+        hosts: Words = (),
+        root: bool | None = None,
+        command: Variables | None = None,
+    ) -> dict[str, str]:
+        variables = forwarded({STEP: self.job}, source)
+        return {n: v for n, v in variables.items() if n == "SLURM_CONF" or not n.startswith("SLURM_")}
 
 
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:

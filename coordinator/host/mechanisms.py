@@ -155,7 +155,7 @@ class Signals(Mechanism):
 
     def order(self, process: Process, run: bool) -> Order | None:
         """A signal, to the whole family if the process has one."""
-        if process.heirs:
+        if process.heirs or not process.pid:
             return None
         signum = signal.SIGCONT if run else signal.SIGSTOP
         return Order(FAMILY if process.family else SIGNAL, process.fileno(), process.pid, signum)

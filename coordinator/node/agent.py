@@ -19,10 +19,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from coordinator.host import bindings, cleanup, guardian, launch, mechanisms, processes
 from coordinator.host.clock import Clock
+from coordinator.host.job_steps import is_job
 from coordinator.host.launch import Stopped
 from coordinator.host.loop import Loop
 from coordinator.host.mechanisms import Mechanism
@@ -73,7 +75,13 @@ class Agent:
         self._linger_s = 1.0
         self._stopped = Stopped()
         self._looks = 0
+        self._suspended = False
         self._unseen_ns = math.inf
+
+    @property
+    def _in_job(self) -> bool:
+        """Whether it is a step of a job of others, whose processes take turns."""
+        return any(is_job(root) for root in self._trees.values())
 
     @property
     def _bound(self) -> bool:
@@ -141,8 +149,26 @@ class Agent:
             after_change=activations.after_change if activations else lambda: None,
         )
         self._loop.watch(self._guardian, self._on_guardian)
+        if self._in_job:
+            self._directory.note_process(
+                os.getpid()
+            )  # a launcher of other hosts has started it, without marks
+            for signum in (signal.SIGTERM, signal.SIGTSTP, signal.SIGCONT):
+                signal.signal(signum, self._on_job_signal)
         for job, root in self._trees.items():
             self._roster.attach(job, root)
+
+    def _on_job_signal(self, signum: int, frame: FrameType | None) -> None:
+        """Follow what Slurm does to the job: it ends, is suspended, or resumes, which ends this run.
+
+        From SIGTSTP on, which Slurm sends two seconds before SIGSTOP, no part of the run continues anything.
+        """
+        if signum == signal.SIGTSTP:
+            self._suspended = True
+            with suppress(OSError):
+                self._directory.note(**{processes.LET_GO: True})
+        elif signum == signal.SIGTERM or self._suspended:
+            self._over = True
 
     def _turn(self) -> None:
         boundary_ns = self._boundary_ns()
@@ -174,10 +200,12 @@ class Agent:
 
     def _boundary_ns(self) -> int | None:
         """When the slot in progress ends, on the node's clock."""
-        due_ns = self._switcher.due_ns()
+        due_ns = None if self._suspended else self._switcher.due_ns()
         return None if due_ns is None else self._clock.local_ns(due_ns)
 
     def _switch(self) -> None:
+        if self._suspended:
+            return
         due_ns = self._switcher.due_ns()
         now_ns = self._clock.now_ns()
         if due_ns is not None and due_ns <= now_ns:
@@ -273,7 +301,7 @@ class Agent:
                 self._resize(job, cores)
             case protocol.Move(job, cores):
                 self._move(job, cores)
-            case protocol.ClaimCores(cores):
+            case protocol.ClaimCores(cores) if not self._in_job:  # jobs share them, each with an agent
                 self._on_claim(cores)
             case protocol.Discard(job):
                 self._discard(job)
@@ -368,6 +396,11 @@ class Agent:
     def orphaned(self) -> None:
         self._switcher.forget()
 
+    def grown(self, peer: Peer) -> None:
+        self._switcher.forget()
+        if not self._suspended:
+            self._switcher.hold_again(peer.job, peer.rank)
+
     def ended(self, peer: Peer) -> None:
         """Send the record of a program that has ended."""
         record = roster.of_program(peer, self._directory.records(peer.job), self._clock)
@@ -406,7 +439,8 @@ def serve(setup: Setup) -> None:
         os.setsid()  # a launcher's signals to its group are not for the agent
     processes.raise_descriptor_limit()
     helper = None
-    if setup.mechanism:
+    in_job = any(is_job(root) for _, root in setup.trees)
+    if setup.mechanism and not in_job:  # whose processes are looked up at each change
         with suppress(NativeError, OSError):  # there is no C compiler, or no place for what it makes
             helper = SlotHelper()
     with prompt() as priority:

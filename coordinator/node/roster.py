@@ -17,9 +17,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
-from coordinator.host import processes
+from coordinator.host import identity, processes
 from coordinator.host.clock import Clock
 from coordinator.host.cpu_time import CpuTime
+from coordinator.host.job_steps import JobSteps, is_job
 from coordinator.host.loop import Loop
 from coordinator.host.processes import ATTACHED, JOB, RUN, Evidence, Process, environment_of, family
 from coordinator.host.rundir import RunDirectory
@@ -103,6 +104,9 @@ class Listener(Protocol):
     def orphaned(self) -> None:
         """Processes of a tree have outlived their parents."""
 
+    def grown(self, peer: Peer) -> None:
+        """A job's later processes have been found; they run."""
+
     def ended(self, peer: Peer) -> None:
         """The program of an admitted rank has ended; of a tree, all its processes."""
 
@@ -164,6 +168,8 @@ class Roster:
         """Note new descendants of programs, and their CPU time; too slow for a slot switch."""
         current = set()
         for peer in self:
+            if isinstance(peer.process, JobSteps) and self._grown(peer, peer.process):
+                self._listener.grown(peer)
             if peer.time is not None:
                 below = [child.pid for child in family(peer.process)]
                 peer.time.look(below)
@@ -173,9 +179,15 @@ class Roster:
         self._below = current
 
     def attach(self, job: int, root: str) -> None:
-        """Take over a tree that runs already, by the name of its first process."""
+        """Take over a tree that runs already, by the name of its first process or of its Slurm job."""
         unconnected = Channel(socket.socket(socket.AF_UNIX))
         unconnected.close()
+        if is_job(root):
+            peer = Peer(unconnected, steps := JobSteps(root), job, 0, ready=True, key=ATTACHED)
+            self._grown(peer, steps)
+            self._peers[job, 0] = peer
+            self._listener.admitted(peer)
+            return
         peer = Peer(unconnected, Process.named(root), job, 0, ready=True, key=ATTACHED)
         peer.process.family, peer.time = True, CpuTime(peer.process.pid)
         self._peers[job, 0] = peer
@@ -184,6 +196,18 @@ class Roster:
         self._listener.admitted(peer)
         self._listener.said(peer, protocol.RankReady())
         self.look_below()
+
+    def _grown(self, peer: Peer, steps: JobSteps) -> bool:
+        """Take in a job's later processes, each with a note before it may be stopped."""
+        before = len(steps.heirs)
+        for process in steps.new():
+            try:
+                self._directory.note(**{ATTACHED: identity.name(process.pid)}, job=peer.job)
+            except OSError:  # the disk is full; it is found again
+                process.close()
+                continue
+            steps.heirs.append(process)
+        return len(steps.heirs) > before
 
     def _inherited(self, peer: Peer, ended: Process) -> bool:
         """Keep the processes of a tree whose parents have ended; returns whether anything of it is left."""

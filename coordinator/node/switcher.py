@@ -103,6 +103,11 @@ class Switcher:
         adopted = self._ranks.get((job, rank))
         return adopted is not None and adopted.state == HOLD
 
+    def hold_again(self, job: int, rank: int) -> None:
+        """Keep a rank from running, with the processes that have come to its family, if its slot is over."""
+        if self.holds(job, rank) and self._mechanism is not None:
+            self._mechanism.hold(self._ranks[job, rank].process)
+
     def publish(self, table: Table) -> None:
         """Carry the table out from its ``from_ns`` on, in place of tables that begin then or later."""
         if self._mechanism is not None:  # else no table changes anything

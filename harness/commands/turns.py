@@ -67,6 +67,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="include a running job: its launcher, or the root of its processes",
     )
     add(
+        "--slurm",
+        action="append",
+        default=[],
+        metavar="JOB",
+        help="include a job that Slurm runs, on all its nodes, by its number (repeatable; not with programs)",
+    )
+    add(
         "--processes",
         type=int,
         metavar="N",
@@ -115,6 +122,8 @@ class _Asked:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    if options.slurm:
+        return _of_slurm(options)
     request = _asked(options)
     running = [identity.name(pid) for pid in request.pids]
     preflight.check_host()
@@ -139,13 +148,39 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     return Answer(document, (), max(bool(failure), *(row["status"] or 0 for row in own), 0), tuple(notes))
 
 
-def _asked(options: argparse.Namespace) -> _Asked:
-    """What the words on the command line ask for; an InputError for those that cannot be."""
-    pids: list[int] = options.pid
-    entries = hosts.named(options.hosts, options.hostfile)
-    nodes = () if entries is None else hosts.parse(entries)
-    if nodes:
-        _check_usable_on_hosts(options)
+def _of_slurm(options: argparse.Namespace) -> Answer:
+    from harness.measure import slurm_turns  # noqa: PLC0415 - other turns do not need it
+
+    hosts_given = options.hosts is not None or options.hostfile is not None
+    others = (("--pid", options.pid), ("--hosts", hosts_given), ("COMMAND", options.program))
+    more = (("--file", options.file), ("--processes", options.processes), ("--output", options.output))
+    for other, given in (*others, *more):
+        if given:
+            rule = f"cannot be combined with {other}, since Slurm has started the jobs on their nodes"
+            raise InputError("--slurm", options.slurm[0], rule, f"leave {other} out")
+    if len(options.slurm) < FEWEST:
+        rule = f"must be at least {FEWEST} jobs, which take turns"
+        raise InputError("--slurm", options.slurm[0], rule, "add another --slurm")
+    policy, how = _policy(options)
+    quantum_ns = turns.quantum_of_jobs(policy)
+    preflight.check_host()
+    jobs = slurm_turns.check(options.slurm)
+    _tell(f"{len(jobs)} jobs of Slurm {how}; Ctrl-C ends, and the jobs continue")
+    shared_out = slurm_turns.SlurmTurns(jobs, quantum_ns, _tell)
+    try:
+        shared_out.run()
+    except (KeyboardInterrupt, SystemExit):
+        raise Interrupted("interrupted: the jobs continue") from None
+    rows = []
+    for name, share in shared_out.shares.items():
+        seconds = ((share.end_ns or share.begin_ns) - share.begin_ns) / 1e9
+        rows.append({**_row(f"job {name}"), "seconds": seconds, "state": share.job.state})
+    notes = (f"{row['name']} has ended after {row['seconds']:.1f} s ({row['state']})" for row in rows)
+    return Answer({"schema": SCHEMA, "programs": rows, "failure": ""}, (), 0, tuple(notes))
+
+
+def _policy(options: argparse.Namespace) -> tuple[str, str]:
+    """The policy with its keys, and the turns in words."""
     if options.policy is not None and options.quantum_ms is not None:
         raise InputError(
             "--quantum-ms",
@@ -155,8 +190,19 @@ def _asked(options: argparse.Namespace) -> _Asked:
         )
     quantum_ms = QUANTUM_MS if options.quantum_ms is None else options.quantum_ms
     policies.create("gang", {"quantum_ms": quantum_ms})  # complains of one that is too short
-    policy = f"gang quantum_ms={quantum_ms}" if options.policy is None else options.policy
-    how = f"in {quantum_ms:g} ms slots" if options.policy is None else f"under {policy}"
+    if options.policy is not None:
+        return options.policy, f"under {options.policy}"
+    return f"gang quantum_ms={quantum_ms}", f"in {quantum_ms:g} ms slots"
+
+
+def _asked(options: argparse.Namespace) -> _Asked:
+    """What the words on the command line ask for; an InputError for those that cannot be."""
+    pids: list[int] = options.pid
+    entries = hosts.named(options.hosts, options.hostfile)
+    nodes = () if entries is None else hosts.parse(entries)
+    if nodes:
+        _check_usable_on_hosts(options)
+    policy, how = _policy(options)
     if options.program and all(word.isdigit() for word in options.program):
         remedy = " ".join(f"--pid {word}" for word in options.program)
         raise InputError(

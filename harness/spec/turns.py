@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
+from coordinator import policies
 from coordinator.host import identity
 from coordinator.host.processes import descendants, is_ours
 from coordinator.workload import FOR_EVER_S, Node, ParallelJob, Workload
@@ -46,6 +47,18 @@ def scheduler(text: str, *, running: bool) -> Scheduler:
         if refused:
             raise InputError("--policy", text, rule, remedy)
     return replace(chosen, options=replace(options, bind=False)) if running else chosen
+
+
+def quantum_of_jobs(text: str) -> int | None:
+    """The length in ns of the slots of jobs whose nodes are given; None if one runs after the other."""
+    policy = scheduler(text, running=True).policy
+    if policy == policies.create("batch", {}):
+        return None
+    quantum_ms: float | None = getattr(policy, "quantum_ms", None)
+    if quantum_ms is None or policy != policies.create("gang", {"quantum_ms": quantum_ms}):
+        rule = "cannot choose nodes for jobs that Slurm has placed"
+        raise InputError("--policy", text, rule, 'choose batch, or "gang quantum_ms=100"')
+    return round(quantum_ms * 1e6)
 
 
 def workload(

@@ -1,0 +1,341 @@
+"""Jobs that Slurm runs take turns: which of them have agents now, and the slots of each.
+
+Each job has an agent on each of its nodes, as a step of the job, with a run directory of its own: what ends
+one of them ends no other. An agent stops and continues the job's processes by its table of slots, and all
+tables follow the clock of this process. Jobs that share no node may have the same slot.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator import policies
+from coordinator.drive.nodes import Nodes
+from coordinator.host import cleanup, processes
+from coordinator.host.interrupt import Interrupt
+from coordinator.host.job_steps import root_of
+from coordinator.host.launchers import JobStep
+from coordinator.host.loop import Loop
+from coordinator.host.mechanisms import choose
+from coordinator.host.priority import prompt
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
+from coordinator.wire.zmq_transport import LinkError
+from coordinator.workload import Node, ParallelJob, Workload
+from harness.measure.registrar import start_without_signals
+from harness.spec.colocate import LEASE_S
+from slurm import client
+from slurm.command import SlurmError
+from slurm.job import Standing
+from workloads.validation import InputError
+from workloads.work import Command
+
+RUNS, SUSPENDED = "RUNNING", "SUSPENDED"
+
+ASK_S = 1.0  # from one question to Slurm about the jobs to the next
+TURN_NS = 200_000_000  # the loop looks at Slurm's answers so often
+LEAD_NS = 100_000_000  # how long before they are in force agents get their tables
+AGAIN_NS = 2_000_000_000  # how long after the loss of an agent the next one starts; by then Slurm tells why
+LATEST_NS = 60_000_000_000  # the longest time that this becomes, if each one is lost before it joins
+WARN_AT = 3  # losses in a row of which one tells
+
+Placed = tuple[str, tuple[str, ...]]
+"""A job and its nodes."""
+
+
+def check(ids: Sequence[str]) -> list[Standing]:
+    """The standing of each job; an InputError for one that cannot take turns."""
+    for number, name in enumerate(ids):
+        if not (name.isascii() and name.isdigit() and name[0] != "0"):
+            rule = "must be the number of a job; tasks of arrays and parts of jobs cannot take turns"
+            raise InputError("--slurm", name, rule, "write it as squeue does, such as 4711")
+        if name in ids[:number]:
+            raise InputError("--slurm", name, "cannot be named twice", "leave one of them out")
+        if name == os.environ.get("SLURM_JOB_ID"):
+            raise InputError("--slurm", name, "cannot be the job in which this command runs", "leave it out")
+    if not shutil.which("srun"):
+        raise InputError("--slurm", ids[0], "needs Slurm, and there is no srun here", "use a login node")
+    try:
+        return [_checked(name, _standing(name, client.standings([name]))) for name in ids]
+    except SlurmError as error:
+        raise InputError("--slurm", ids[0], f"cannot be asked about: {error}", "repeat it later") from error
+
+
+def _standing(name: str, listed: Sequence[Standing]) -> Standing | None:
+    """The job of this id; an array if it has other tasks."""
+    own = [job for job in listed if name in (job.id, job.name)]
+    others = [job for job in (own or listed) if job.name != name]
+    return next(iter([*others, *own]), None)
+
+
+def _checked(name: str, job: Standing | None) -> Standing:
+    if job is None:
+        raise InputError("--slurm", name, "is not a job that Slurm knows", "squeue --me lists yours")
+    kind = "a job array" if "_" in job.name else "a heterogeneous job"
+    for refused, rule, remedy in (
+        (job.name != name, f"is {kind}, whose parts start and end apart", "name jobs that are neither"),
+        (os.getuid() not in (0, job.user), f"is not yours, but of user {job.user}", "be that user, or root"),
+        (job.over, f"has ended ({job.state})", "leave it out"),
+        (job.state not in (RUNS, SUSPENDED), f"does not run ({job.state})", "wait until it runs"),
+    ):
+        if refused:
+            raise InputError("--slurm", name, rule, remedy)
+    return job
+
+
+def rows_of(jobs: Sequence[Placed]) -> list[frozenset[str]]:
+    """Which jobs may run in each slot: of those on a node only one, and each of them in one slot or more."""
+    rows: list[dict[str, tuple[str, ...]]] = []
+    for job, nodes in jobs:
+        row = next((row for row in rows if _free(row, nodes)), None)
+        if row is None:
+            rows.append(row := {})
+        row[job] = nodes
+    for row in rows:  # what is free otherwise runs, too
+        for job, nodes in jobs:
+            if _free(row, nodes):
+                row[job] = nodes
+    return [frozenset(row) for row in rows]
+
+
+def _free(row: Mapping[str, Sequence[str]], nodes: Sequence[str]) -> bool:
+    return not any(set(nodes) & set(others) for others in row.values())
+
+
+def tables(jobs: Sequence[Placed], quantum_ns: int | None, from_ns: int) -> dict[str, protocol.Table]:
+    """The table of each job's agents; without a quantum, the jobs of the first row run until they end."""
+    rows = rows_of(jobs)[: None if quantum_ns else 1]
+    lengths = (quantum_ns,) * len(rows) if len(rows) > 1 else (None,)
+    return {
+        job: protocol.Table(
+            from_ns,
+            from_ns,
+            cyclic=len(rows) > 1,
+            lengths_ns=lengths,
+            runs=tuple(((0,) if job in row else (),) for row in rows),
+            placements=((0, 0, 0),),
+        )
+        for job, _ in jobs
+    }
+
+
+@dataclass
+class Share:
+    """What became of a job; times in CLOCK_MONOTONIC, ``state`` is Slurm's last word."""
+
+    job: Standing
+    begin_ns: int
+    end_ns: int | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.end_ns is None
+
+    @property
+    def runs(self) -> bool:
+        return self.open and self.job.state == RUNS
+
+
+class _Agent:
+    """An agent of a job on a node: its run directory, its table, and why it counts as lost."""
+
+    def __init__(self, loop: Loop, srun: str, job: str, node: str, tell: Callable[[str], None]) -> None:
+        self.lost = ""
+        self.table: protocol.Table | None = None
+        self._loop = loop
+        self._tell = tell
+        self.directory = RunDirectory.create()
+        work = ParallelJob(0, Command((job,)), root=root_of(job))
+        workload = Workload((work,), policies.create("gang", {}), (), nodes=(Node(node),), lease_s=LEASE_S)
+        launcher = JobStep(srun, "", job=job)
+        try:
+            self.nodes = Nodes(
+                workload, choose("signals")[0], self.directory, launcher, self._on_message, self._on_loss
+            )
+            self.nodes.start(loop)
+        except BaseException:
+            cleanup.release(self.directory)
+            self.directory.unlock()
+            raise
+
+    def _on_loss(self, processors: tuple[int, ...], reason: str) -> None:
+        self.lost = self.lost or reason
+
+    def _on_message(self, number: int, message: Any) -> None:
+        match message:
+            case protocol.Failure(text, fatal=True):
+                self.lost = self.lost or text
+            case protocol.Failure(text):
+                self._tell(text)
+
+    @property
+    def joined(self) -> bool:
+        return self.nodes.joined and not self.lost
+
+    def end(self) -> None:
+        self.nodes.unwatch(self._loop)
+        self.nodes.end()
+
+
+@dataclass
+class _Place:
+    """A job on one of its nodes: its agent, if there is one now, and when another may start."""
+
+    agent: _Agent | None = None
+    losses: int = 0
+    due_ns: int = 0
+
+
+@dataclass
+class SlurmTurns:
+    """Lets jobs take turns until all have ended.
+
+    ``quantum_ns`` is the length of a slot; with None jobs run one after the other. ``tell`` gets lines for
+    people.
+    """
+
+    jobs: Sequence[Standing]
+    quantum_ns: int | None
+    tell: Callable[[str], None]
+    shares: dict[str, Share] = field(init=False)
+
+    def __post_init__(self) -> None:
+        now_ns = time.monotonic_ns()
+        self.shares = {job.id: Share(job, now_ns) for job in self.jobs}
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._left: list[tuple[str, RunDirectory]] = []
+        self._tables: dict[str, protocol.Table] = {}
+        self._placed: list[Placed] = []
+        self._srun = shutil.which("srun") or "srun"
+
+    def run(self) -> None:
+        """Return when all jobs have ended; a signal ends it earlier, as ``Interrupt`` says."""
+        with Interrupt() as interrupt, ExitStack() as stack:
+            stack.enter_context(processes.kept_limits())
+            processes.raise_descriptor_limit()
+            stack.enter_context(prompt())
+            self._loop = Loop()
+            stack.callback(self._loop.close)
+            self._loop.watch(interrupt, interrupt.acknowledge)
+            stack.callback(self._end)
+            answers = stack.enter_context(_asked(list(self.shares)))
+            while not interrupt.caught and any(share.open for share in self.shares.values()):
+                self._turn(answers)
+
+    def _turn(self, answers: list[Sequence[Standing]]) -> None:
+        for agent in self._agents():
+            agent.nodes.receive()
+        self._loop.wait(time.monotonic_ns() + TURN_NS)
+        now_ns = time.monotonic_ns()
+        for agent in self._agents():
+            agent.nodes.receive()
+            agent.nodes.check(now_ns)
+        while answers:
+            self._follow(answers.pop(0), now_ns)
+        self._drop(now_ns)
+        self._start(now_ns)
+        self._publish(now_ns)
+
+    def _agents(self) -> list[_Agent]:
+        return [place.agent for place in self._places.values() if place.agent is not None]
+
+    def _follow(self, listed: Sequence[Standing], now_ns: int) -> None:
+        """Learn from Slurm's answer; a job that it no longer knows has ended."""
+        known = {job.id: job for job in listed}
+        for name, share in self.shares.items():
+            job = known.get(name)
+            if not share.open:
+                continue
+            if job is not None and job.state != share.job.state and SUSPENDED in (job.state, share.job.state):
+                self.tell(f"job {name} is {'' if job.state == SUSPENDED else 'no longer '}suspended by Slurm")
+            if job is None or job.over:
+                share.end_ns = now_ns
+            share.job = share.job if job is None else job
+
+    def _drop(self, now_ns: int) -> None:
+        """Hang up on agents that are lost, and of jobs that do not run there now."""
+        for (job, node), place in self._places.items():
+            share, agent = self.shares[job], place.agent
+            if agent is None or (share.runs and node in share.job.nodes and not agent.lost):
+                continue
+            agent.nodes.hang_up(self._loop)
+            place.agent = None
+            self._left.append((job, agent.directory))
+            if share.job.state == SUSPENDED:
+                # Nothing of this run on this host continues what Slurm has suspended; the agent ends with it.
+                with suppress(OSError):
+                    agent.directory.note(**{processes.LET_GO: True})
+            self._lost(place, job, node, agent.lost, now_ns)
+
+    def _lost(self, place: _Place, job: str, node: str, reason: str, now_ns: int) -> None:
+        place.due_ns = now_ns + min(AGAIN_NS << place.losses, LATEST_NS)
+        place.losses += 1
+        if place.losses == WARN_AT:
+            self.tell(f"job {job} takes no turns on {node}: {reason}")
+
+    def _start(self, now_ns: int) -> None:
+        """Start the agents of jobs that run, where there are none."""
+        for name, share in self.shares.items():
+            for node in share.job.nodes if share.runs else ():
+                place = self._places.setdefault((name, node), _Place())
+                if place.agent is None and now_ns >= place.due_ns:
+                    try:
+                        place.agent = _Agent(self._loop, self._srun, name, node, self.tell)
+                    except (InputError, OSError, LinkError) as error:
+                        self._lost(place, name, node, str(error), now_ns)
+
+    def _publish(self, now_ns: int) -> None:
+        """Give the agents their tables; new ones if the jobs that run, or their nodes, have changed."""
+        placed = [(name, share.job.nodes) for name, share in self.shares.items() if share.runs]
+        if placed != self._placed:
+            self._placed = placed
+            self._tables = tables(placed, self.quantum_ns, now_ns + LEAD_NS)
+        for (job, _), place in self._places.items():
+            agent, table = place.agent, self._tables.get(job)
+            if agent is not None and table is not None and agent.table is not table and agent.joined:
+                place.losses = 0
+                agent.table = table
+                agent.nodes.send(table)
+
+    def _end(self) -> None:
+        """End all agents, which continue what they have stopped; those of suspended jobs end with those."""
+        with suppress(SlurmError):
+            self._follow(client.standings(list(self.shares)), time.monotonic_ns())
+        self._drop(time.monotonic_ns())
+        agents = self._agents()
+        for agent in agents:
+            agent.nodes.send(protocol.End())
+        for agent in agents:
+            agent.end()
+        ended = [*self._left, *(("", agent.directory) for agent in agents)]
+        for job, directory in ended:
+            if not job or self.shares[job].job.state != SUSPENDED:
+                cleanup.release(directory)
+            directory.unlock()
+
+
+@contextmanager
+def _asked(ids: Sequence[str]) -> Iterator[list[Sequence[Standing]]]:
+    """A context in which a thread asks Slurm about jobs, since that may take long; yields its answers."""
+    answers: list[Sequence[Standing]] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(ASK_S):
+            with suppress(SlurmError):  # the next answer tells more
+                answers.append(client.standings(ids))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    start_without_signals(thread)
+    try:
+        yield answers
+    finally:
+        over.set()
+        thread.join()

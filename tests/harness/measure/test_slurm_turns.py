@@ -1,0 +1,361 @@
+"""Turns of Slurm's jobs: which are refused, the slots of each, and which of a job's processes are stopped."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_commands import fake_commands
+from runs import eventually, state, text
+
+from coordinator.host import identity, job_steps, processes
+from coordinator.host.environment import STEP
+from coordinator.host.job_steps import JobSteps, root_of
+from coordinator.host.launchers import JobStep
+from coordinator.host.processes import children, name_of
+from harness import cli
+from harness.measure.slurm_turns import check, rows_of, tables
+from harness.spec import turns
+from slurm import client
+from slurm.job import Standing
+from workloads.validation import InputError
+
+MINE = os.getuid()
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A Slurm that knows jobs 1 to 9, by scripts; returns what srun was asked."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    table = f"""case "$*" in
+*"-j 1 "*) echo "1|1|RUNNING|{MINE}|n[1-2]";;
+*"-j 2 "*) echo "2|2|RUNNING|{MINE}|n2";;
+*"-j 3 "*) echo "3|3|PENDING|{MINE}|";;
+*"-j 4 "*) echo "4|4|COMPLETED|{MINE}|n1";;
+*"-j 5 "*) echo "6|5_1|RUNNING|{MINE}|n1"; echo "5|5_2|RUNNING|{MINE}|n1";;
+*"-j 6 "*) echo "6|5_1|RUNNING|{MINE}|n1";;
+*"-j 7 "*) echo "7|7+0|RUNNING|{MINE}|n1"; echo "8|7+1|RUNNING|{MINE}|n2";;
+*"-j 9 "*) echo "9|9|RUNNING|{MINE + 1}|n1";;
+*) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1;;
+esac"""
+    fake_commands(tmp_path, squeue=table, srun=f"echo $* >> {tmp_path}/started; exit 1")
+    return tmp_path / "started"
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("3", "does not run (PENDING)"),
+        ("4", "has ended (COMPLETED)"),
+        ("5", "is a job array"),
+        ("6", "is a job array"),
+        ("7", "is a heterogeneous job"),
+        ("10", "is not a job that Slurm knows"),
+        ("5_2", "must be the number of a job"),
+        ("-1", "must be the number of a job"),
+        ("1", "cannot be named twice"),
+        pytest.param(
+            "9", "is not yours", marks=pytest.mark.skipif(MINE == 0, reason="root may name every job")
+        ),
+    ],
+)
+def test_jobs_that_cannot_take_turns_are_refused(site, capsys, name, rule):
+    assert cli.main(["turns", "--slurm", "1", f"--slurm={name}"]) == 2
+    err = capsys.readouterr().err
+    assert rule in err and len(err.splitlines()) == 1 and not site.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["--slurm", "1"], "must be at least 2 jobs"),
+        (["--slurm", "1", "--slurm", "2", "--pid", "1"], "cannot be combined with --pid"),
+        (["--slurm", "1", "--slurm", "2", "--", "true"], "cannot be combined with COMMAND"),
+        (["--slurm", "1", "--slurm", "2", "--hosts", "a:1"], "cannot be combined with --hosts"),
+        (["--slurm", "1", "--slurm", "2", "--policy", "gang fill=jobs"], "cannot choose nodes"),
+        (["--slurm", "1", "--slurm", "2", "--policy", "batch", "--quantum-ms", "9"], "cannot be combined"),
+    ],
+)
+def test_words_that_do_not_fit_are_refused(site, capsys, words, rule):
+    assert cli.main(["turns", *words]) == 2
+    assert rule in capsys.readouterr().err and not site.exists()
+
+
+def test_the_job_around_the_command_is_refused(site, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    with pytest.raises(InputError, match="in which this command runs"):
+        check(["1", "2"])
+
+
+def test_another_users_job_is_told_by_its_owner(site, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: MINE + 2)
+    with pytest.raises(InputError, match=f"not yours, but of user {MINE}"):
+        check(["1", "2"])
+
+
+def test_without_slurm_there_is_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert cli.main(["turns", "--slurm", "1", "--slurm", "2"]) == 2
+    assert "there is no srun here" in capsys.readouterr().err
+
+
+def test_squeue_is_read(site):
+    assert client.standings(["1"]) == [Standing("1", "1", "RUNNING", MINE, ("n1", "n2"))]
+    assert client.standings(["10"]) == []
+    assert [job.nodes for job in client.standings(["3"])] == [()]
+
+
+def test_jobs_on_a_node_never_share_a_slot_and_idle_nodes_are_filled():
+    jobs = [("1", ("a", "b")), ("2", ("a",)), ("3", ("b",)), ("4", ("c",))]
+    assert rows_of(jobs) == [{"1", "4"}, {"2", "3", "4"}]
+    assert rows_of([("1", ("a",)), ("2", ("b",))]) == [{"1", "2"}]
+
+
+def test_tables_alternate_and_a_lone_job_runs_without_end():
+    two = tables([("1", ("a",)), ("2", ("a",))], 5, 7)
+    assert {table.lengths_ns for table in two.values()} == {(5, 5)}
+    assert [table.runs for table in two.values()] == [(((0,),), ((),)), (((),), ((0,),))]
+    assert not any(table.flaw() for table in two.values())
+    assert tables([("1", ("a",))], 5, 7)["1"].lengths_ns == (None,)
+    batch = tables([("1", ("a",)), ("2", ("a",))], None, 7)
+    assert [table.runs for table in batch.values()] == [(((0,),),), (((),),)]
+    assert (
+        turns.quantum_of_jobs("batch") is None and turns.quantum_of_jobs("gang quantum_ms=20") == 20_000_000
+    )
+
+
+def test_an_agent_is_a_step_of_its_job_without_marks(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "3")
+    monkeypatch.setenv("SLURM_CONF", "/conf")
+    launcher = JobStep("/usr/bin/srun", "", job="7")
+    argv = launcher.argv(1, ["agent"], ["n1"])
+    assert {"--jobid=7", "--overlap", "--nodelist=n1", "--mem=0"} <= set(argv) and argv[-1] == "agent"
+    environment = launcher.environment({"LOCKSTEP_RUN": "x"}, hosts=["n1"])
+    assert environment[STEP] == "7" and "LOCKSTEP_RUN" not in environment
+    assert {name for name in environment if name.startswith("SLURM_")} == {"SLURM_CONF"}
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="plays a batch shell")
+def test_all_but_the_waiting_shell_and_launchers_may_be_stopped(tmp_path, monkeypatch):
+    """A program under a batch shell, one that comes later, a launcher, and a step of ours."""
+    for name in ("slurmstepd", "srun"):
+        shutil.copy("/bin/sleep", tmp_path / name)
+    shutil.copy("/bin/bash", tmp_path / "bash")
+    groups = {name: tmp_path / "job_7" / name / "user" for name in ("step_batch", "step_0", "step_extern")}
+    monkeypatch.setattr(job_steps.mechanisms, "cgroup_base", lambda controller="": groups["step_0"])
+    for group in groups.values():
+        group.mkdir(parents=True)
+    programs = []
+
+    def start(step, *words, **variables):
+        program = subprocess.Popen(words, env=os.environ | variables)
+        programs.append(program)
+        with (groups[step] / "cgroup.procs").open("a") as file:
+            file.write(f"{program.pid}\n")
+        return program.pid
+
+    monkeypatch.setattr(
+        job_steps, "name_of", lambda pid: "slurmstepd" if pid == os.getpid() else name_of(pid)
+    )
+    steps = JobSteps(root_of("7"))
+    try:
+        shell = start("step_batch", str(tmp_path / "bash"), "-c", "sleep 60; true")
+        work = start("step_batch", sys.executable, "-c", "import time; time.sleep(60)")
+        start("step_batch", str(tmp_path / "srun"), "60")
+        start("step_0", str(tmp_path / "slurmstepd"), "60")
+        start("step_extern", "sleep", "60")
+        steps.heirs += steps.new()
+        assert {heir.pid for heir in steps.heirs} == {work} and shell
+        later = start("step_0", "sleep", "60")
+        steps.heirs += steps.new()
+        assert {heir.pid for heir in steps.heirs} == {work, later}
+        programs[1].kill()
+        programs[1].wait()
+        steps.heirs += steps.new()
+        assert {heir.pid for heir in steps.heirs} == {later}
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+        for heir in steps.heirs:
+            heir.close()
+        steps.close()
+
+
+def test_a_step_of_our_own_is_left_alone(tmp_path, monkeypatch):
+    group = tmp_path / "job_7" / "step_1"
+    group.mkdir(parents=True)
+    monkeypatch.setattr(job_steps.mechanisms, "cgroup_base", lambda controller="": group)
+    with subprocess.Popen(["sleep", "60"], env=os.environ | {STEP: "7"}) as program:
+        (group / "cgroup.procs").write_text(f"{program.pid}\n")
+        steps = JobSteps(root_of("7"))
+        assert list(steps.new()) == []
+        steps.close()
+        program.kill()
+
+
+SPIN = (
+    "import sys, time\nend = time.process_time() + float(sys.argv[1])\nwhile time.process_time() < end: pass"
+)
+
+
+class PlayedSlurm:
+    """Jobs on this host, each under a process that looks like a slurmstepd; srun and squeue are scripts."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.jobs = {}
+        self.states = {}
+        shutil.copy("/bin/bash", folder / "slurmstepd")
+        srun = f"""#!/bin/bash
+for word; do case $word in --jobid=*) job=${{word#*=}};; esac; done
+while [[ $1 == --* ]]; do shift; done
+exec -a "slurmstepd: [$job.9]" {folder}/slurmstepd -c '"$@"; :' x "$@"
+"""
+        (folder / "srun").write_text(srun)
+        (folder / "srun").chmod(0o700)
+        fake_commands(folder, squeue=f"cat {folder}/table")
+        self.environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(folder)}
+
+    def start(self, job, seconds, step="0"):
+        words = [
+            f"slurmstepd: [{job}.{step}]",
+            "-c",
+            '"$@" & wait $!',
+            "x",
+            sys.executable,
+            "-c",
+            SPIN,
+            seconds,
+        ]
+        program = subprocess.Popen([*words[:-1], str(seconds)], executable=self.folder / "slurmstepd")
+        self.jobs.setdefault(job, []).append(program)
+        self.set(job, "RUNNING")
+
+    def set(self, job, state):
+        self.states[job] = state
+        lines = [f"{one}|{one}|{its}|{MINE}|localhost\n" for one, its in self.states.items()]
+        (self.folder / "new").write_text("".join(lines))
+        (self.folder / "new").rename(self.folder / "table")
+
+    def work(self, job):
+        """The pids of a job's programs."""
+        return [
+            child for program in self.jobs[job] if program.poll() is None for child in children(program.pid)
+        ]
+
+    def turns(self, *options):
+        named = [word for job in self.jobs for word in ("--slurm", job)]
+        command = [sys.executable, "-P", "-m", "harness", "turns", *named, *options]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, env=self.environment, **pipes)
+
+    def stopped(self, job):
+        return any(state(pid) == "T" for pid in self.work(job))
+
+    def take_turns(self):
+        """Whether each job was stopped at a look, and at no look both ran."""
+        seen = set()
+        for _ in range(300):
+            seen |= {job for job in self.jobs if self.stopped(job)}
+            time.sleep(0.005)
+        return seen == set(self.jobs)
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    slurm = PlayedSlurm(tmp_path)
+    yield slurm
+    for programs in slurm.jobs.values():
+        for program in programs:
+            processes.end_family(program.pid, 0)
+            program.wait()
+
+
+@pytest.mark.slow
+def test_played_jobs_take_turns_until_they_end(played):
+    played.start("7", 60)
+    played.start("8", 60)
+    process = played.turns("--quantum-ms", "50")
+    assert eventually(played.take_turns, 30)
+    played.start("7", 60, step="1")  # a later step
+    assert eventually(lambda: len(played.work("7")) == 2, 5)
+    time.sleep(1.5)
+    first, later = played.work("7")
+    looks = [(state(first) == "T", state(later) == "T") for _ in range(200) if not time.sleep(0.005)]
+    assert sum(a == b for a, b in looks) > 150 and (True, True) in looks
+    for job in ("7", "8"):
+        played.set(job, "COMPLETED")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and err.count("(COMPLETED)") == 2, err
+    assert not any(map(played.stopped, played.jobs))
+
+
+def agents(job):
+    """The processes of a job's agent and of what it has started, from its slurmstepd on."""
+    return [
+        pid for pid in identity.pids() if text(f"/proc/{pid}/cmdline").startswith(f"slurmstepd: [{job}.9]")
+    ]
+
+
+def whole(pids):
+    return [pid for one in pids for pid in (one, *(below.pid for below in processes.descendants(one)))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["interrupt", "driver", "agent", "step"])
+def test_whatever_is_killed_nothing_stays_stopped(played, victim):
+    played.start("7", 60)
+    played.start("8", 60)
+    process = played.turns("--quantum-ms", "50")
+    assert eventually(played.take_turns, 30)
+    if victim == "agent":
+        (agent,) = [pid for one in agents("7") for pid in children(one)]
+        os.kill(agent, signal.SIGKILL)
+    if victim == "step":
+        for pid in whole(agents("7")):
+            os.kill(pid, signal.SIGKILL)
+    if victim in ("agent", "step"):
+        time.sleep(1)
+        assert eventually(lambda: agents("7") and played.take_turns(), 30)
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL if victim == "driver" else signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    if victim != "driver":
+        assert process.returncode == 130 and "the jobs continue" in err and "Traceback" not in err, err
+    assert eventually(lambda: not agents("7") + agents("8"), 30)
+    looks = [any(map(played.stopped, played.jobs)) for _ in range(100) if not time.sleep(0.005)]
+    assert not any(looks) and all(map(played.work, played.jobs))
+
+
+@pytest.mark.slow
+def test_a_suspended_job_is_left_alone(played):
+    """Slurm's signals: SIGTSTP to all of a job, its agent's step among them, SIGSTOP two seconds later."""
+    played.start("7", 60)
+    played.start("8", 60)
+    process = played.turns("--quantum-ms", "50")
+    assert eventually(played.take_turns, 30)
+    everything = whole([program.pid for program in played.jobs["7"]] + agents("7"))
+    for signum, wait_s in ((signal.SIGTSTP, 2), (signal.SIGSTOP, 0)):
+        for pid in everything:
+            os.kill(pid, signum)
+        played.set("7", "SUSPENDED")
+        time.sleep(wait_s)
+    (work,) = played.work("7")
+    (other,) = played.work("8")
+    time.sleep(2)
+    looks = [(state(work), state(other)) for _ in range(2000) if not time.sleep(0.006)]
+    assert {one for one, _ in looks} == {"T"} and "T" not in {other for _, other in looks}
+    for pid in everything:
+        os.kill(pid, signal.SIGCONT)
+    played.set("7", "RUNNING")
+    assert eventually(played.take_turns, 60)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert "job 7 is suspended by Slurm" in err and "job 7 is no longer suspended" in err
+    assert not any(map(played.stopped, played.jobs))
