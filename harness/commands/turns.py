@@ -168,7 +168,8 @@ def _of_slurm(options: argparse.Namespace) -> Answer:
     _tell(f"{len(jobs)} jobs of Slurm {how}; Ctrl-C ends, and the jobs continue")
     shared_out = slurm_turns.SlurmTurns(jobs, quantum_ns, _tell)
     try:
-        shared_out.run()
+        while shared_out.open:  # a run ends also where Ctrl-Z suspends it
+            shared_out.run()
     except (KeyboardInterrupt, SystemExit):
         raise Interrupted("interrupted: the jobs continue") from None
     rows = []

@@ -1,7 +1,7 @@
 """Jobs that Slurm runs take turns: which of them have agents now, and the slots of each.
 
-Each job has an agent on each of its nodes, as a step of the job, with a run directory of its own: what ends
-one of them ends no other. An agent stops and continues the job's processes by its table of slots, and all
+Each job has an agent on each of its nodes, as a step of the job, with a run directory of its own, so that the
+loss of one affects no other. An agent stops and continues the job's processes by its table of slots, and all
 tables follow the clock of this process. Jobs that share no node may have the same slot.
 """
 
@@ -40,6 +40,7 @@ from workloads.work import Command
 RUNS, SUSPENDED = "RUNNING", "SUSPENDED"
 
 ASK_S = 1.0  # from one question to Slurm about the jobs to the next
+LAST_S = 2.5  # how long the end waits for an answer that tells which jobs are suspended
 TURN_NS = 200_000_000  # the loop looks at Slurm's answers so often
 LEAD_NS = 100_000_000  # how long before they are in force agents get their tables
 AGAIN_NS = 2_000_000_000  # how long after the loss of an agent the next one starts; by then Slurm tells why
@@ -216,7 +217,7 @@ class SlurmTurns:
         self._srun = shutil.which("srun") or "srun"
 
     def run(self) -> None:
-        """Return when all jobs have ended; a signal ends it earlier, as ``Interrupt`` says."""
+        """Return when all jobs have ended, or when Ctrl-Z was over; else as ``Interrupt`` says."""
         with Interrupt() as interrupt, ExitStack() as stack:
             stack.enter_context(processes.kept_limits())
             processes.raise_descriptor_limit()
@@ -224,10 +225,14 @@ class SlurmTurns:
             self._loop = Loop()
             stack.callback(self._loop.close)
             self._loop.watch(interrupt, interrupt.acknowledge)
-            stack.callback(self._end)
             answers = stack.enter_context(_asked(list(self.shares)))
-            while not interrupt.caught and any(share.open for share in self.shares.values()):
+            stack.callback(self._end, answers)
+            while not interrupt.caught and self.open:
                 self._turn(answers)
+
+    @property
+    def open(self) -> bool:
+        return any(share.open for share in self.shares.values())
 
     def _turn(self, answers: list[Sequence[Standing]]) -> None:
         for agent in self._agents():
@@ -254,7 +259,7 @@ class SlurmTurns:
             if not share.open:
                 continue
             if job is not None and job.state != share.job.state and SUSPENDED in (job.state, share.job.state):
-                self.tell(f"job {name} is {'' if job.state == SUSPENDED else 'no longer '}suspended by Slurm")
+                self.tell(f"Slurm has {'suspended' if job.state == SUSPENDED else 'resumed'} job {name}")
             if job is None or job.over:
                 share.end_ns = now_ns
             share.job = share.job if job is None else job
@@ -278,7 +283,7 @@ class SlurmTurns:
         place.due_ns = now_ns + min(AGAIN_NS << place.losses, LATEST_NS)
         place.losses += 1
         if place.losses == WARN_AT:
-            self.tell(f"job {job} takes no turns on {node}: {reason}")
+            self.tell(f"on {node} job {job} takes no turns: {' '.join(reason.split())}")
 
     def _start(self, now_ns: int) -> None:
         """Start the agents of jobs that run, where there are none."""
@@ -304,10 +309,16 @@ class SlurmTurns:
                 agent.table = table
                 agent.nodes.send(table)
 
-    def _end(self) -> None:
-        """End all agents, which continue what they have stopped; those of suspended jobs end with those."""
-        with suppress(SlurmError):
-            self._follow(client.standings(list(self.shares)), time.monotonic_ns())
+    def _end(self, answers: list[Sequence[Standing]]) -> None:
+        """Stop all agents, which continue what they have stopped, but those of suspended jobs."""
+        answers.clear()
+        deadline = time.monotonic() + (LAST_S if self.open else 0)
+        while not answers and time.monotonic() < deadline:
+            self._loop.wait(time.monotonic_ns() + TURN_NS)
+            for agent in self._agents():
+                agent.nodes.receive()
+        for answer in answers:
+            self._follow(answer, time.monotonic_ns())
         self._drop(time.monotonic_ns())
         agents = self._agents()
         for agent in agents:
@@ -319,6 +330,7 @@ class SlurmTurns:
             if not job or self.shares[job].job.state != SUSPENDED:
                 cleanup.release(directory)
             directory.unlock()
+        self._places, self._left, self._placed = {}, [], []
 
 
 @contextmanager
@@ -337,5 +349,4 @@ def _asked(ids: Sequence[str]) -> Iterator[list[Sequence[Standing]]]:
     try:
         yield answers
     finally:
-        over.set()
-        thread.join()
+        over.set()  # without waiting: Slurm may take a minute

@@ -274,7 +274,7 @@ def test_what_slurm_has_suspended_stays_suspended(cluster, jobs):
     time.sleep(4)
     os.kill(driver(cluster), signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert "is suspended by Slurm" in err and all_stopped(), err
+    assert "Slurm has suspended" in err and all_stopped(), err
     cluster.call("scontrol", "resume", suspended.id)
     assert eventually(lambda: never_stopped(three), 10)
 

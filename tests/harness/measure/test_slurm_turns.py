@@ -357,5 +357,5 @@ def test_a_suspended_job_is_left_alone(played):
     assert eventually(played.take_turns, 60)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert "job 7 is suspended by Slurm" in err and "job 7 is no longer suspended" in err
+    assert "Slurm has suspended job 7" in err and "Slurm has resumed job 7" in err, err
     assert not any(map(played.stopped, played.jobs))
