@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,9 @@ APART = "extern"
 WAITING = ("batch", "interactive")
 """Steps whose first process, if it is a shell, only waits for what it starts."""
 
+SHARE = 100
+"""A look may cost one part in so many of the time to the next one, where there are many processes."""
+
 SHELLS = ("sh", "bash", "dash", "ash", "busybox", "ksh", "mksh", "zsh", "tcsh", "csh", "fish")
 
 _ROOT = re.compile(r"slurm-job:([1-9][0-9]{0,9})")
@@ -50,7 +54,8 @@ def is_job(root: str) -> bool:
 class JobSteps(Process):
     """A handle on a job that never ends; its ``heirs`` are the job's processes that may be stopped.
 
-    These are all but slurmstepds, launchers, shells that only wait, and the steps of our agents.
+    These are all but slurmstepds, launchers, shells that only wait, and the steps of our agents. A process
+    that starts between two looks is not among them until the next one.
     """
 
     def __init__(self, root: str) -> None:
@@ -60,12 +65,16 @@ class JobSteps(Process):
         self.family = True
         self._job = named[1]
         self._agents: dict[str, bool] = {}
+        self._due_s = 0.0
 
     def send(self, signum: signal.Signals) -> bool:
         return True
 
     def new(self) -> Iterator[Process]:
         """Forget the processes that have ended; yields a handle on each one that has come."""
+        begin_s = time.monotonic()
+        if begin_s < self._due_s:
+            return
         for heir in [heir for heir in self.heirs if heir.wait(0)]:
             self.heirs.remove(heir)
             heir.close()
@@ -81,6 +90,7 @@ class JobSteps(Process):
                 yield process
             else:
                 process.close()
+        self._due_s = begin_s + SHARE * (time.monotonic() - begin_s)
 
     def _usual(self) -> set[int]:
         """The pids of the processes that may be stopped."""

@@ -171,12 +171,11 @@ def descendants(pid: int) -> Iterator[Process]:
 
 def family(process: Process) -> Iterator[Process]:
     """Handles on the descendants of a process, on its heirs, and on the descendants of these."""
-    heirs = {heir.pid for heir in process.heirs}
     for one in (process, *process.heirs):
         if one is not process:
             yield one
-        if not one.wait(0):  # else the pid may be another process's
-            yield from (below for below in descendants(one.pid) if below.pid not in heirs)
+        if not one.wait(0) and process.pid:  # else the pid may be another process's, or all are heirs
+            yield from descendants(one.pid)
 
 
 def name_of(pid: int) -> str:

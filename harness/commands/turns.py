@@ -71,7 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="JOB",
-        help="include a job that Slurm runs, on all its nodes, by its number (repeatable; not with programs)",
+        help="include a job that Slurm runs, on all its nodes, by its number; alone, without programs",
     )
     add(
         "--processes",
