@@ -1,8 +1,8 @@
 """Build the wheel of lockstep-exec: ``python .ci/light_wheel.py DIRECTORY`` prints its path.
 
-It has the sources of Lockstep, all but the papers, formats of other tools and both levels of the simulator.
-It asks for psutil and pyzmq only: enough for exec, tune, colocate, turns, doctor and clean. The others say
-which package is missing.
+It has the sources of Lockstep, all but the papers, formats of other tools, turns of Slurm's jobs and both
+levels of the simulator. It asks for psutil and pyzmq only: enough for exec, tune, colocate, turns, doctor and
+clean. The others say which package is missing.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "lockstep-exec"
 LEFT_OUT = (".*", "*.egg-info", "build", "tests", "docs", "papers", "jobs", "processes", "__pycache__")
-LEFT_OUT += ("batsim.py", "goal.py", "goal_text.py", "otf2_archive.py")
+LEFT_OUT += ("batsim.py", "goal.py", "goal_text.py", "otf2_archive.py", "slurm_turns.py")
 NEEDS = ("psutil", "pyzmq")
 
 

@@ -38,13 +38,13 @@ SHARE = 100
 
 SHELLS = ("sh", "bash", "dash", "ash", "busybox", "ksh", "mksh", "zsh", "tcsh", "csh", "fish")
 
-_ROOT = re.compile(r"slurm-job:([1-9][0-9]{0,9})")
+_ROOT = re.compile(r"slurm-job:([1-9][0-9]{0,9})(:left)?")
 _TITLE = re.compile(r"slurmstepd: \[([0-9]+)\.([\w+]+)")
 
 
-def root_of(job: str) -> str:
-    """The name of a job in place of that of a first process."""
-    return f"slurm-job:{job}"
+def root_of(job: str, *, left: bool = False) -> str:
+    """The name of a job in place of that of a first process; ``left``: an agent may have left it stopped."""
+    return f"slurm-job:{job}{':left' if left else ''}"
 
 
 def is_job(root: str) -> bool:
@@ -55,7 +55,7 @@ class JobSteps(Process):
     """A handle on a job that never ends; its ``heirs`` are the job's processes that may be stopped.
 
     These are all but slurmstepds, launchers, shells that only wait, and the steps of our agents. A process
-    that starts between two looks is not among them until the next one.
+    that starts between two looks is not among them until the next one. ``left`` is as in ``root_of``.
     """
 
     def __init__(self, root: str) -> None:
@@ -64,6 +64,7 @@ class JobSteps(Process):
         assert named is not None
         self.family = True
         self._job = named[1]
+        self.left = named[2] is not None
         self._agents: dict[str, bool] = {}
         self._due_s = 0.0
 

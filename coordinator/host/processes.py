@@ -398,6 +398,11 @@ def _ask(process: Process, signals: Sequence[signal.Signals]) -> None:
             process.send(signum)
 
 
+def proceed(process: Process) -> None:
+    """Continue a process."""
+    _ask(process, ())
+
+
 def _proxy_of(pid: int) -> Process | None:
     """The launcher's proxy that is the parent of ``pid``; None if it has another parent."""
     child = identity.stat(pid)

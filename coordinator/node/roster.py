@@ -185,6 +185,8 @@ class Roster:
         if is_job(root):
             peer = Peer(unconnected, steps := JobSteps(root), job, 0, ready=True, key=ATTACHED)
             self._grown(peer, steps)
+            for process in steps.heirs if steps.left else ():
+                processes.proceed(process)
             self._peers[job, 0] = peer
             self._listener.admitted(peer)
             return

@@ -41,6 +41,7 @@ RUNS, SUSPENDED = "RUNNING", "SUSPENDED"
 
 ASK_S = 1.0  # from one question to Slurm about the jobs to the next
 LAST_S = 2.5  # how long the end waits for an answer that tells which jobs are suspended
+JOIN_S = 10.0  # how long it waits for agents that have just been started
 TURN_NS = 200_000_000  # the loop looks at Slurm's answers so often
 LEAD_NS = 100_000_000  # how long before they are in force agents get their tables
 AGAIN_NS = 2_000_000_000  # how long after the loss of an agent the next one starts; by then Slurm tells why
@@ -147,18 +148,17 @@ class Share:
 class _Agent:
     """An agent of a job on a node: its run directory, its table, and why it counts as lost."""
 
-    def __init__(self, loop: Loop, srun: str, job: str, node: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, loop: Loop, step: JobStep, root: str, node: str, tell: Callable[[str], None]) -> None:
         self.lost = ""
         self.table: protocol.Table | None = None
         self._loop = loop
         self._tell = tell
         self.directory = RunDirectory.create()
-        work = ParallelJob(0, Command((job,)), root=root_of(job))
+        work = ParallelJob(0, Command((root,)), root=root)
         workload = Workload((work,), policies.create("gang", {}), (), nodes=(Node(node),), lease_s=LEASE_S)
-        launcher = JobStep(srun, "", job=job)
         try:
             self.nodes = Nodes(
-                workload, choose("signals")[0], self.directory, launcher, self._on_message, self._on_loss
+                workload, choose("signals")[0], self.directory, step, self._on_message, self._on_loss
             )
             self.nodes.start(loop)
         except BaseException:
@@ -190,6 +190,7 @@ class _Place:
     """A job on one of its nodes: its agent, if there is one now, and when another may start."""
 
     agent: _Agent | None = None
+    left: bool = False  # whether an agent that was lost may have left something stopped
     losses: int = 0
     due_ns: int = 0
 
@@ -272,6 +273,7 @@ class SlurmTurns:
                 continue
             agent.nodes.hang_up(self._loop)
             place.agent = None
+            place.left = bool(agent.lost)
             self._left.append((job, agent.directory))
             if share.job.state == SUSPENDED:
                 # Nothing of this run on this host continues what Slurm has suspended; the agent ends with it.
@@ -291,8 +293,9 @@ class SlurmTurns:
             for node in share.job.nodes if share.runs else ():
                 place = self._places.setdefault((name, node), _Place())
                 if place.agent is None and now_ns >= place.due_ns:
+                    step, root = JobStep(self._srun, "", job=name), root_of(name, left=place.left)
                     try:
-                        place.agent = _Agent(self._loop, self._srun, name, node, self.tell)
+                        place.agent = _Agent(self._loop, step, root, node, self.tell)
                     except (InputError, OSError, LinkError) as error:
                         self._lost(place, name, node, str(error), now_ns)
 
@@ -309,17 +312,25 @@ class SlurmTurns:
                 agent.table = table
                 agent.nodes.send(table)
 
-    def _end(self, answers: list[Sequence[Standing]]) -> None:
-        """Stop all agents, which continue what they have stopped, but those of suspended jobs."""
-        answers.clear()
-        deadline = time.monotonic() + (LAST_S if self.open else 0)
-        while not answers and time.monotonic() < deadline:
+    def _wait(self, condition: Callable[[], object], patience_s: float) -> None:
+        """Wait so long for a condition; agents are heard meanwhile."""
+        deadline = time.monotonic() + patience_s
+        while not condition() and time.monotonic() < deadline:
             self._loop.wait(time.monotonic_ns() + TURN_NS)
             for agent in self._agents():
                 agent.nodes.receive()
+
+    def _end(self, answers: list[Sequence[Standing]]) -> None:
+        """Stop all agents, which continue what they have stopped, but those of suspended jobs."""
+        answers.clear()
+        self._wait(lambda: answers or not self.open, LAST_S)
         for answer in answers:
             self._follow(answer, time.monotonic_ns())
         self._drop(time.monotonic_ns())
+        for place in self._places.values():
+            place.due_ns = 0 if place.left else place.due_ns
+        self._start(time.monotonic_ns())  # what lost agents have left stopped
+        self._wait(lambda: all(agent.joined or agent.lost for agent in self._agents()), JOIN_S)
         agents = self._agents()
         for agent in agents:
             agent.nodes.send(protocol.End())

@@ -282,11 +282,11 @@ def played(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_played_jobs_take_turns_until_they_end(played):
-    played.start("7", 60)
-    played.start("8", 60)
+    played.start("7", 300)
+    played.start("8", 300)
     process = played.turns("--quantum-ms", "50")
     assert eventually(played.take_turns, 30)
-    played.start("7", 60, step="1")  # a later step
+    played.start("7", 300, step="1")  # a later step
     assert eventually(lambda: len(played.work("7")) == 2, 5)
     time.sleep(1.5)
     first, later = played.work("7")
@@ -311,16 +311,18 @@ def whole(pids):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["interrupt", "driver", "agent", "step"])
+@pytest.mark.parametrize("victim", ["interrupt", "driver", "agent", "step", "step and interrupt"])
 def test_whatever_is_killed_nothing_stays_stopped(played, victim):
-    played.start("7", 60)
-    played.start("8", 60)
+    played.start("7", 300)
+    played.start("8", 300)
     process = played.turns("--quantum-ms", "50")
     assert eventually(played.take_turns, 30)
     if victim == "agent":
         (agent,) = [pid for one in agents("7") for pid in children(one)]
         os.kill(agent, signal.SIGKILL)
-    if victim == "step":
+    if victim == "step and interrupt":
+        assert eventually(lambda: played.stopped("7"), 5)
+    if "step" in victim:
         for pid in whole(agents("7")):
             os.kill(pid, signal.SIGKILL)
     if victim in ("agent", "step"):
@@ -339,8 +341,8 @@ def test_whatever_is_killed_nothing_stays_stopped(played, victim):
 @pytest.mark.slow
 def test_a_suspended_job_is_left_alone(played):
     """Slurm's signals: SIGTSTP to all of a job, its agent's step among them, SIGSTOP two seconds later."""
-    played.start("7", 60)
-    played.start("8", 60)
+    played.start("7", 300)
+    played.start("8", 300)
     process = played.turns("--quantum-ms", "50")
     assert eventually(played.take_turns, 30)
     everything = whole([program.pid for program in played.jobs["7"]] + agents("7"))
