@@ -34,7 +34,7 @@ WAITING = ("batch", "interactive")
 """Steps whose first process, if it is a shell, only waits for what it starts."""
 
 SHARE = 100
-"""A look may cost one part in so many of the time to the next one, where there are many processes."""
+"""The time to the next look is at least this multiple of what a look takes, as it may take long."""
 
 SHELLS = ("sh", "bash", "dash", "ash", "busybox", "ksh", "mksh", "zsh", "tcsh", "csh", "fish")
 
