@@ -34,7 +34,7 @@ WAITING = ("batch", "interactive")
 """Steps whose first process, if it is a shell, only waits for what it starts."""
 
 SHARE = 100
-"""The time to the next look is at least this multiple of what a look takes, as it may take long."""
+"""The time to the next look is at least this multiple of the CPU time of a look."""
 
 SHELLS = ("sh", "bash", "dash", "ash", "busybox", "ksh", "mksh", "zsh", "tcsh", "csh", "fish")
 
@@ -73,9 +73,9 @@ class JobSteps(Process):
 
     def new(self) -> Iterator[Process]:
         """Forget the processes that have ended; yields a handle on each one that has come."""
-        begin_s = time.monotonic()
-        if begin_s < self._due_s:
+        if time.monotonic() < self._due_s:
             return
+        begin_s = time.thread_time()
         for heir in [heir for heir in self.heirs if heir.wait(0)]:
             self.heirs.remove(heir)
             heir.close()
@@ -91,7 +91,7 @@ class JobSteps(Process):
                 yield process
             else:
                 process.close()
-        self._due_s = begin_s + SHARE * (time.monotonic() - begin_s)
+        self._due_s = time.monotonic() + SHARE * (time.thread_time() - begin_s)
 
     def _usual(self) -> set[int]:
         """The pids of the processes that may be stopped."""

@@ -174,7 +174,7 @@ def test_all_but_the_waiting_shell_and_launchers_may_be_stopped(tmp_path, monkey
         assert not list(steps.new())  # it is too soon to look again
         later = start("step_0", "sleep", "60")
         monkeypatch.setattr(job_steps, "SHARE", 0)
-        time.sleep(0.5)
+        steps._due_s = 0.0
         steps.heirs += steps.new()
         assert {heir.pid for heir in steps.heirs} == {work, later}
         programs[1].kill()
