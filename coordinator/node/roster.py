@@ -201,7 +201,7 @@ class Roster:
 
     def _grown(self, peer: Peer, steps: JobSteps) -> bool:
         """Take in a job's later processes, each with a note before it may be stopped."""
-        before = len(steps.heirs)
+        grown = False
         for process in steps.new():
             try:
                 self._directory.note(**{ATTACHED: identity.name(process.pid)}, job=peer.job)
@@ -209,7 +209,8 @@ class Roster:
                 process.close()
                 continue
             steps.heirs.append(process)
-        return len(steps.heirs) > before
+            grown = True
+        return grown
 
     def _inherited(self, peer: Peer, ended: Process) -> bool:
         """Keep the processes of a tree whose parents have ended; returns whether anything of it is left."""

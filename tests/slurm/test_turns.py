@@ -291,7 +291,7 @@ def test_a_requeued_job_takes_turns_again(cluster, jobs):
 
 
 def test_jobs_that_cannot_take_turns_are_refused(cluster, jobs, tmp_path):
-    (running,) = jobs(SHORT)
+    (running,) = jobs(50 * LONG)
     kinds = (["-a", "1-2"], ["-H"], ["-n1", ":", "-n1"])
     common = ["sbatch", "--parsable", "-p", "gang", "-o", "/dev/null"]
     array, held, het = (cluster.call(*common, *kind, "--wrap", "sleep 60").strip() for kind in kinds)
