@@ -20,7 +20,7 @@ from harness.store.recording import LONGEST_NS, RecordingError
 from workloads.bounds import RANKS
 
 MOST_BYTES = 2**32 - 1
-KINDS = 3  # of channels between two ranks
+KINDS = 3  # of channels between two ranks, at least
 LEAST_NS = 1  # a step of a program computes so long where there is nothing to compute
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -157,7 +157,7 @@ def text(program: ReplayedProgram) -> str:
     """The schedule of a program: each of its parts once; messages have at least a byte.
 
     A message that meets has its own operations, and others may come between its begin and its end. All else
-    is one after the other. The tag of a message is its number, times three, plus its kind.
+    is one after the other. The tag of a message is its number, times the number of kinds, plus its kind.
     """
     kinds = Counter[tuple[int, int]]()
     channels = []
@@ -169,7 +169,7 @@ def text(program: ReplayedProgram) -> str:
         kinds[sender, receiver] += 1
     lines = [f"num_ranks {program.processes}"]
     for rank in range(program.processes):
-        writer = _Writer(rank, channels)
+        writer = _Writer(rank, channels, max(KINDS, *kinds.values(), 0))
         for part in program.parts:
             writer.add(part.operations[rank], part.messages.tolist())
         writer.end()
@@ -188,8 +188,9 @@ class _Channel(NamedTuple):
 class _Writer:
     """The lines of a rank."""
 
-    def __init__(self, rank: int, channels: Sequence[_Channel]) -> None:
+    def __init__(self, rank: int, channels: Sequence[_Channel], kinds: int) -> None:
         self.rank = rank
+        self.kinds = kinds
         self.channels = channels
         self.lines: list[str] = []
         self._count = 0
@@ -225,7 +226,7 @@ class _Writer:
         size = max(1, channel.sizes[number])
         sends = self.rank == channel.sender
         what = f"send {size}b to {channel.receiver}" if sends else f"recv {size}b from {channel.sender}"
-        label = self._line(f"{what} tag {KINDS * number + channel.kind}", begins=channel.meets)
+        label = self._line(f"{what} tag {self.kinds * number + channel.kind}", begins=channel.meets)
         if channel.meets:
             self._begun[place, number] = label
 

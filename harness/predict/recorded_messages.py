@@ -4,10 +4,12 @@ Receives belong to sends by sender, tag and order, and by order alone where a re
 message meets: its sender waits until it has been received (``Transfers``). A collective operation in which
 all wait for all takes ceil(log2 P) rounds (dissemination), or gathers along a binomial tree at the first
 rank, which releases all. In one with a root, messages go along such a tree. A nonblocking one gives all its
-messages when it begins. What has no counterpart is left out, and so are ranks that were not recorded.
+messages when it begins. Large messages that a rank takes in another order than they are sent have several
+channels. What has no counterpart is left out, and so are ranks that were not recorded.
 Where a message crosses the beginning of a stretch, one of its ends would wait for ever: it is left out, too.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -17,7 +19,10 @@ from numpy.typing import NDArray
 
 from harness.store.recording import ANYONE, COPIED_BYTES, FIRST, KIND, LAST, SENDS, RankRecording
 
-SMALL, LARGE, COLLECTIVE = range(3)  # kinds of channels
+SMALL, LARGE, COLLECTIVE = range(3)
+"""Kinds of channels. Between two ranks further channels of LARGE have every third number after it."""
+
+KINDS = 3
 
 ACT = np.dtype(
     [
@@ -89,7 +94,7 @@ class Channels:
         return self.numbers.setdefault((sender, receiver, kind), len(self.numbers))
 
     def table(self) -> NDArray[np.int32]:
-        rows = [(sender, receiver, kind == LARGE) for sender, receiver, kind in self.numbers]
+        rows = [(sender, receiver, kind % KINDS == LARGE) for sender, receiver, kind in self.numbers]
         return np.array(rows, np.int32).reshape(-1, 3)
 
 
@@ -156,7 +161,9 @@ def acts_of(
 def _stuck(acts: Sequence[NDArray[Any]], channels: Channels) -> list[tuple[int, int]]:
     """Ranks, and operations in which they wait for ever; none if all come to their ends."""
     columns = [[one[name].tolist() for name in ("channel", "takes", "number")] for one in acts]
-    ends = [(sender, receiver if kind == LARGE else sender) for sender, receiver, kind in channels.numbers]
+    ends = [
+        (sender, receiver if kind % KINDS == LARGE else sender) for sender, receiver, kind in channels.numbers
+    ]
     counts = [[0] * len(ends) for _ in acts]
     at = [0] * len(acts)
     moved = True
@@ -222,19 +229,44 @@ def _messages(
     for sender, receiver, large in sorted({*zip(*ways, strict=True)}):
         here = np.flatnonzero((sends["sender"] == sender) & (sends["receiver"] == receiver) & (big == large))
         here = here[np.argsort(sends["operation"][here], kind="stable")]
-        channel = channels.of(sender, receiver, LARGE if large else SMALL)
-        numbers = np.arange(len(here))
-        at = sends[here]
-        there = receives[here]
-        copy_ns = transfers.times_ns(at["bytes"]) * large
-        yield sender, _acts(at["operation"], 0, channel, takes=False, bytes=at["bytes"])
-        if large:
-            waited = at["end"] >= 0
-            yield sender, _acts(at["end"][waited], 1, channel, takes=True, number=numbers[waited])
-            yield receiver, _acts(there["operation"], 0, channel, takes=False)
-        waited = there["end"] >= 0
-        more = {"number": numbers[waited], "copy_ns": copy_ns[waited]}
-        yield receiver, _acts(there["end"][waited], 1, channel, takes=True, **more)
+        lines = _ascending(receives["operation"][here]) if large else [np.arange(len(here))]
+        for line, places in enumerate(lines):
+            channel = channels.of(sender, receiver, LARGE + KINDS * line if large else SMALL)
+            yield from _of_channel(
+                channel, sends[here[places]], receives[here[places]], transfers, large=large
+            )
+
+
+def _ascending(numbers: Numbers) -> list[Numbers]:
+    """The places of ``numbers`` in as few lines as possible, so that the numbers of each line ascend."""
+    if np.all(np.diff(numbers) > 0):
+        return [np.arange(len(numbers))]
+    last: list[int] = []  # number of each line, negative: they ascend
+    lines: list[list[int]] = []
+    for place, number in enumerate(numbers.tolist()):
+        line = bisect_right(last, -number)
+        last[line : line + 1] = [-number]
+        if line == len(lines):
+            lines.append([])
+        lines[line].append(place)
+    return [np.array(line) for line in lines]
+
+
+def _of_channel(
+    channel: int, sends: NDArray[Any], receives: NDArray[Any], transfers: Transfers, *, large: bool
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Both ranks' acts of the messages of a channel, in order."""
+    sender, receiver = int(sends["sender"][0]), int(sends["receiver"][0])
+    numbers = np.arange(len(sends))
+    copy_ns = transfers.times_ns(sends["bytes"]) * large
+    yield sender, _acts(sends["operation"], 0, channel, takes=False, bytes=sends["bytes"])
+    if large:
+        waited = sends["end"] >= 0
+        yield sender, _acts(sends["end"][waited], 1, channel, takes=True, number=numbers[waited])
+        yield receiver, _acts(receives["operation"], 0, channel, takes=False)
+    waited = receives["end"] >= 0
+    more = {"number": numbers[waited], "copy_ns": copy_ns[waited]}
+    yield receiver, _acts(receives["end"][waited], 1, channel, takes=True, **more)
 
 
 MESSAGE = np.dtype(

@@ -189,6 +189,30 @@ def messages_of(text):
     return [sorted(re.findall(r"(?:send|recv) .*", rank)) for rank in text.split("rank ")]
 
 
+def messages(program):
+    """How many messages a program has."""
+    return sum(int(part.messages.sum()) for part in program.parts)
+
+
+def to_others(schedule):
+    """How many messages of a schedule go to another rank: those to itself are no part of a program."""
+    ranks = [re.findall(r"send \d+b to (\d+)", lines) for lines in schedule.split("\nrank ")[1:]]
+    return sum(receiver != str(rank) for rank, receivers in enumerate(ranks) for receiver in receivers)
+
+
+def test_large_messages_may_be_received_in_another_order(tmp_path):
+    """Rank 1 takes the second one, and then receives the first one: rank 0 waits for both."""
+    sends = f"send {LARGE}b to 1 tag 0\nsend {LARGE}b to 1 tag 1\n"
+    receives = f"l1: recv {LARGE}b from 0 tag 1\nl2: recv {LARGE}b from 0 tag 0\nl2 requires l1\n"
+    held = read(tmp_path, f"num_ranks 2\nrank 0 {{\n{sends}}}\nrank 1 {{\n{receives}}}\n")
+    program = replayed(held)
+    assert messages(program) == 2
+    assert 62_768 <= ends_ns(program) <= 62_800  # a notice, and twice latency and copy
+    again = read(tmp_path, goal_text.text(replayed(held, copies=False)))
+    assert messages(replayed(again)) == 2
+    assert ends_ns(replayed(again)) == pytest.approx(ends_ns(program), abs=10)
+
+
 def empty_steps(program):
     """How many steps take the nanosecond that a step takes at least: a schedule has no line for them."""
     steps = np.concatenate([each for part in program.parts for each in part.operations])
@@ -222,6 +246,7 @@ def test_a_schedule_that_ends_is_a_program_that_ends_also_when_it_is_written_and
     busy_ns = list(map(program.busy_ns, range(program.processes)))
     assert ends_ns(program) >= max(busy_ns)
     text = goal_text.text(replayed(held, copies=False))
+    assert messages(program) == to_others(schedule) == text.count("send")
     again = read(folder, text)
     assert messages_of(goal_text.text(replayed(again, copies=False))) == messages_of(text)
     assert list(map(replayed(again).busy_ns, range(program.processes))) == pytest.approx(busy_ns, abs=200)
