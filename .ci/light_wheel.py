@@ -1,7 +1,7 @@
 """Build the wheel of lockstep-exec: ``python .ci/light_wheel.py DIRECTORY`` prints its path.
 
-It has the sources of Lockstep, all but the papers, formats of other tools, turns of Slurm's jobs and both
-levels of the simulator. It asks for psutil and pyzmq only: enough for exec, tune, colocate, turns, doctor and
+It has the sources of Lockstep, all but the papers, formats of other tools, the schema, turns of Slurm's jobs
+and both levels of the simulator. It asks for psutil and pyzmq only: enough for exec, tune, colocate, turns, doctor and
 clean. The others say which package is missing.
 """
 
@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = "lockstep-exec"
 LEFT_OUT = (".*", "*.egg-info", "build", "tests", "docs", "papers", "jobs", "processes", "__pycache__")
 LEFT_OUT += ("batsim.py", "goal.py", "goal_text.py", "otf2_archive.py", "slurm_turns.py")
+LEFT_OUT += ("json_schema.py", "json_schema_rules.py")
 NEEDS = ("psutil", "pyzmq")
 
 
