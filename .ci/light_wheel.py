@@ -1,8 +1,8 @@
 """Build the wheel of lockstep-exec: ``python .ci/light_wheel.py DIRECTORY`` prints its path.
 
 It has the sources of Lockstep, all but the papers, formats of other tools, the schema, turns of Slurm's jobs
-and both levels of the simulator. It asks for psutil and pyzmq only: enough for exec, tune, colocate, turns, doctor and
-clean. The others say which package is missing.
+and both levels of the simulator. It asks for psutil and pyzmq only: enough for exec, tune, colocate, turns,
+doctor and clean. The others say which package is missing.
 """
 
 import shutil

@@ -127,7 +127,7 @@ def test_ranks_of_a_program_wait_two_phase_or_none_does(mpi, compiled, tmp_path)
     result = met([*launcher(mpi), "-n", "4", *loop], tmp_path, mpi)
     assert result.returncode == 0, result.stderr
     ranks = recorded(tmp_path)
-    assert len(ranks) == 4 and sum(kind.blocked for one in ranks for kind in one.waits.kinds)
+    assert len(ranks) == 4 and all(sum(kind.spun + kind.blocked for kind in one.waits.kinds) for one in ranks)
     (tmp_path / "partly").mkdir()
     result = met([*launcher(mpi), "-n", "4", *losing({2}, loop)], tmp_path / "partly", mpi)
     assert result.returncode == 0, result.stderr

@@ -43,8 +43,16 @@ NOT_HERE = {
         "lockstep turns --host",
         "lockstep colocate --host",
     ),
-    "needs Slurm": ("lockstep submit", "sinfo", "squeue", "sacct", "lockstep run queue.toml --through"),
+    "needs Slurm": (
+        "lockstep submit",
+        "sinfo",
+        "squeue",
+        "sacct",
+        "lockstep run queue.toml --through",
+        "lockstep turns --slurm",
+    ),
     "needs Docker": ("docker run",),
+    "writes to the whole host": ("lockstep exec --mpicc /usr/bin/mpicc --task-prolog /opt",),
     "makes an environment": ("python3 -m venv",),
     "needs a package that the tests do not have": (
         "lockstep trace timeline --format otf2",
