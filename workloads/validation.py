@@ -60,9 +60,10 @@ class InputError(LockstepError, ValueError):
         key = self.key if self.key.isprintable() else repr(self.key)
         if self.value is None:
             return f"{key} is missing"
+        value = str(self.value) if isinstance(self.value, Path) else self.value
         if not key.startswith("--"):
-            return f"{key} = {shown(self.value)}"
-        return key if self.value is True else f"{key} = {_typed(self.value)}"
+            return f"{key} = {shown(value)}"
+        return key if value is True else f"{key} = {_typed(value)}"
 
 
 @contextmanager

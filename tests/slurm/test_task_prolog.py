@@ -118,6 +118,8 @@ def test_the_command_writes_a_script_with_a_library_that_all_users_may_read(tmp_
     assert undone(got) == {"LD_PRELOAD": "libm.so.6"}  # so a lockstep in the task begins without it
     again = written(folder)
     assert again.returncode == 2 and "file exists" in again.stderr
+    odd = written(tmp_path / "with space")
+    assert odd.returncode == 2 and f"--task-prolog = '{tmp_path}/with space': has a character" in odd.stderr
     assert written(tmp_path / "a b").returncode == 2
     with_command = written(tmp_path / "other", "--", "true")
     assert with_command.returncode == 2 and not (tmp_path / "other").exists()
