@@ -356,7 +356,7 @@ class RunningJobs:
 
     def _on_exit(self, job: int, mpiexec: Started) -> None:
         state = self.states[job]
-        # What others read may be pipes, of which nothing must be missing for them.
+        # Outputs that others read may be pipes: a look at them would take text away from their readers.
         logs = None if self._jobs[job].outputs else self._context.directory.logs_of(job)
         status = mpiexec.wait()
         if mpiexec is state.mpiexec:

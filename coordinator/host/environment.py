@@ -21,7 +21,7 @@ HELD = "LOCKSTEP_HELD"
 """The values of variables in a rank's program that its launcher must not see, as JSON; null for none."""
 
 STEP = "LOCKSTEP_STEP"
-"""In an agent that is a step of a job of others: it tells the agents' steps from those of the job."""
+"""The number of a user's Slurm job, in an agent's step of that job. The job's own steps lack it."""
 
 PYTHON = (sys.executable, "-P")
 """Starts our own processes: no module in the current directory replaces another one."""

@@ -43,7 +43,7 @@ _TITLE = re.compile(r"slurmstepd: \[([0-9]+)\.([\w+]+)")
 
 
 def root_of(job: str, *, left: bool = False) -> str:
-    """The name of a job in place of that of a first process; ``left``: an agent may have left it stopped."""
+    """A root that names a Slurm job, not a process; ``left``: an earlier agent may have left it stopped."""
     return f"slurm-job:{job}{':left' if left else ''}"
 
 
@@ -120,7 +120,7 @@ def _waits(step: str, pid: int) -> bool:
 
 
 def steps(job: str) -> dict[str, set[int]]:
-    """The pids of each step of the job of which this process is a step; empty if it is not."""
+    """The pids of this host in each step of the job, if this process is in one of its steps; else empty."""
     for controller in ("", "freezer"):
         base = mechanisms.cgroup_base(controller)
         for group in (base, *base.parents) if base else ():

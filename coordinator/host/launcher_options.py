@@ -1,4 +1,4 @@
-"""The options that users give launchers, and those of them that Lockstep passes on."""
+"""Options of launchers in users' commands: Lockstep passes some of them on, and refuses the others."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Launcher(ABC):
     options: ClassVar[Sequence[str]] = ()
     places: ClassVar[str] = ""  # those by which it would place or bind processes, with a word behind them
     places_alone: ClassVar[str] = ""  # those of this kind without one
-    # Whether the release of a run on this host ends it; if not, what it has started releases first.
+    # Whether the release of a run on this host ends this launcher; if not, the launched agent releases first.
     ends_with_run: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ()  # beginnings of libraries that only such launchers load
     # Its options that bind ranks to no processor, and other spellings of users, without hyphens.

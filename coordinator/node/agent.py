@@ -150,9 +150,8 @@ class Agent:
         )
         self._loop.watch(self._guardian, self._on_guardian)
         if self._in_job:
-            self._directory.note_process(
-                os.getpid()
-            )  # a launcher of other hosts has started it, without marks
+            # Its launcher, for other hosts, sets no marks by which a release would find it.
+            self._directory.note_process(os.getpid())
             for signum in (signal.SIGTERM, signal.SIGTSTP, signal.SIGCONT):
                 signal.signal(signum, self._on_job_signal)
         for job, root in self._trees.items():

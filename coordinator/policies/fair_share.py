@@ -15,7 +15,7 @@ from workloads.validation import InputError
 DEEPEST = 50  # accounts above each other
 
 ROOT = "root"
-"""The account above all others. It may have users of its own."""
+"""The account above all others. Users may belong to it directly."""
 
 
 class Association(NamedTuple):
