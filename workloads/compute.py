@@ -32,14 +32,14 @@ class Compute:
     def steps(self) -> int:
         return len(self.pieces)
 
-    def __call__(self, amount_ns: int) -> None:
-        self.began_ns = now = thread_time_ns()
+    def __call__(self, amount_ns: int, began_ns: int | None = None) -> None:
+        """Compute for ``amount_ns``, since ``began_ns`` of the thread's CPU time, by default from now on."""
+        self.began_ns = thread_time_ns() if began_ns is None else began_ns
         if self.pieces:
             self._walk(amount_ns)
-            now = thread_time_ns()
+            self.ended_ns = thread_time_ns()
         else:
-            now = self._spend(now + amount_ns)
-        self.ended_ns = now
+            self.ended_ns = self._spend(self.began_ns + amount_ns)
 
     def _spend(self, end: int) -> int:
         """Compute until the thread's CPU time is ``end``; returns the CPU time then."""

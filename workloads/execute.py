@@ -134,14 +134,19 @@ class Execution:
     def advance(self, over: Callable[[], bool] | None = None) -> int:
         """Run phases to the last, or the first after which ``over()`` holds; returns how many ran."""
         total = remaining = self._phases
+        recorder = self._recorder
+        recorder.computing_ns += recorder.lap()
         while remaining:
             for compute_ns, gap_ns in zip(*self._block, strict=True):
                 self._phase(compute_ns, gap_ns)
                 remaining -= 1
                 if self._observer is not None and remaining:
                     self._observer.phase_over(self._messenger.received)
-                if over is not None and remaining and over():
-                    return total - remaining
+                    recorder.computing_ns += recorder.lap()  # it takes time of its own, as what follows
+                if over is not None and remaining:
+                    if over():
+                        return total - remaining
+                    recorder.computing_ns += recorder.lap()
             if remaining:
                 self._block = self._draw(min(BLOCK_PHASES, remaining))
         return total
@@ -155,7 +160,6 @@ class Execution:
         program = self._program
         recorder = self._recorder
         messenger = self._messenger
-        compute = self._compute
         self._computed(compute_ns)
         if program.opening_barrier:
             messenger.barrier(learning=True)
@@ -163,17 +167,20 @@ class Execution:
         if not program.closing_barrier:
             return
         for target in self._targets:
-            compute(gap_ns)
+            self._computed(gap_ns)
             messenger.poll()
             messenger.read(target)
-            recorder.computing_ns += compute.ended_ns - compute.began_ns
-            recorder.communicating_ns += recorder.lap() - (compute.ended_ns - compute.began_ns)
+            recorder.communicating_ns += recorder.lap()
         messenger.barrier(learning=not program.opening_barrier)
         recorder.synchronizing_ns += recorder.lap()
 
     def _computed(self, amount_ns: int) -> None:
-        self._compute(amount_ns)
-        self._recorder.computing_ns += self._recorder.lap()
+        """Compute since the last passage: what Python does in between is a part of the computation."""
+        compute = self._compute
+        recorder = self._recorder
+        compute(amount_ns, recorder.mark_ns)
+        recorder.computing_ns += compute.ended_ns - recorder.mark_ns
+        recorder.mark_ns = compute.ended_ns
 
 
 class LockExecution(Execution):

@@ -150,7 +150,13 @@ class Messenger:
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
 
     def barrier(self, *, learning: bool) -> None:
-        """Wait until all have arrived; ``learning``: it ends a compute phase, and rules learn from it."""
+        """Wait until all have arrived; ``learning``: it ends a compute phase, and rules learn from it.
+
+        A single process waits for 0 ns, and there is no load imbalance to learn.
+        """
+        if self.size == 1:
+            self._recorder.barriers.add(0, 0)
+            return
         limit_ns = waiting_rules.barrier_limit(self._waiting, self.estimate_ns)
         report_ns = waiting_rules.report(self._waiting, self._last_wait_ns, self._clock())
         if self.rank != ROOT:

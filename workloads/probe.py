@@ -50,7 +50,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar
 
@@ -213,16 +213,16 @@ class Probe:
         """By how much longer than STEP_NS each step of a program takes without messages; reader only."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
         compute = Compute()
-        overruns_ns = []
+        times_ns = []
         with _talking(Messenger(self._pair, server, Recorder())) as messenger:
-            for _ in range(self.samples * BATCH if self._reads else 0):
-                begin = perf_counter_ns()
-                compute(STEP_NS)
+            mark_ns = thread_time_ns()
+            for _ in range(self.samples * BATCH + 1 if self._reads else 0):
+                times_ns.append(perf_counter_ns())
+                compute(STEP_NS, mark_ns)
                 messenger.poll()
                 messenger.read(messenger.rank)
-                thread_time_ns()
-                overruns_ns.append(float(perf_counter_ns() - begin - STEP_NS))
-        return overruns_ns
+                mark_ns = thread_time_ns()
+        return [float(end_ns - begin_ns - STEP_NS) for begin_ns, end_ns in pairwise(times_ns)]
 
     def os_noise_ns(self, places: tuple[int, int]) -> Samples:
         """The interruptions and clock ticks of ``places``, watched together while the rival sleeps."""

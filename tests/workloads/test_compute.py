@@ -28,6 +28,15 @@ def test_it_uses_the_cpu_time_it_is_asked_for(working_set_bytes):
     assert sorted(spent)[2] == pytest.approx(8e6, rel=tolerance)
 
 
+def test_it_counts_from_the_cpu_time_that_is_given():
+    compute = Compute()
+    for earlier_ns in (0, 1_000_000):
+        began_ns = time.thread_time_ns() - earlier_ns
+        compute(2_000_000, began_ns)
+        assert compute.began_ns == began_ns
+        assert 0 <= compute.ended_ns - began_ns - 2_000_000 < 500_000
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("working_set_bytes", [0, 1 << 18])
 def test_half_a_processor_takes_twice_as_long(working_set_bytes):

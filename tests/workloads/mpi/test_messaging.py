@@ -10,12 +10,13 @@ from typing import ClassVar
 import pytest
 from mpi4py import MPI
 
+from workloads import execute
 from workloads.doorbell import NetworkBell
 from workloads.execute import Execution, LaunchedProgram
 from workloads.messaging import Messenger
 from workloads.program import Program
 from workloads.record import Recorder
-from workloads.waiting_rules import waiting_rule
+from workloads.waiting_rules import UNKNOWN_NS, waiting_rule
 
 pytestmark = pytest.mark.mpi
 
@@ -220,7 +221,7 @@ def test_the_root_observes_the_spread_of_arrivals(first):
     for _ in range(3):
         messenger.barrier(learning=True)
         messenger.barrier(learning=False)  # a closing barrier, whose arrivals teach nothing
-        assert messenger.estimate_ns == 10**6 * (COMM.size - 1)
+        assert messenger.estimate_ns == (10**6 * (COMM.size - 1) or UNKNOWN_NS)  # one has no imbalance
     messenger.close()
 
 
@@ -261,3 +262,29 @@ def test_programs_run_and_account_for_every_wait(options, name):
     charged = record.computing_ns + record.communicating_ns + record.synchronizing_ns
     assert charged == pytest.approx(record.cpu_ns, rel=0.02, abs=2e6)
     assert record.rechecks == 0
+
+
+def burn(amount_ns):
+    end_ns = time.thread_time_ns() + amount_ns
+    while time.thread_time_ns() < end_ns:
+        pass
+
+
+class SlowDraws(execute.Draws):
+    """Compute times that take as long to draw as half of a phase."""
+
+    def compute_ns(self, count):
+        burn(2_000_000)
+        return super().compute_ns(count)
+
+
+def test_what_a_rank_does_between_two_phases_is_a_part_of_the_next_one(monkeypatch):
+    """Else a phase would take longer than its program says, and than a simulated one."""
+    monkeypatch.setattr(execute, "BLOCK_PHASES", 1)
+    monkeypatch.setattr(execute, "Draws", SlowDraws)
+    program = Program(processes=COMM.size, granularity_us=4000, phases=10)
+    with Job("spin") as (messenger, recorder):
+        launched = LaunchedProgram(COMM, program, rule, (1, 0, 0), memory_step_ns=0.0)
+        record = Execution(launched, messenger, recorder).run()
+    assert 40e6 <= record.computing_ns < 50e6  # 58 if it came on top
+    assert record.cpu_ns >= record.computing_ns
