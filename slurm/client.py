@@ -91,7 +91,16 @@ def states(jobs: Sequence[SlurmJob], directory: str) -> dict[SlurmJob, tuple[Job
 
 def standings(ids: Sequence[str]) -> list[Standing]:
     """The jobs with these ids that Slurm still knows; of an array, those of its tasks that it lists."""
-    reply = answer("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(ids), "-o", "%A|%i|%T|%U|%N")
+    return _listed("-t", "all", "-j", ",".join(ids))
+
+
+def running(partition: str) -> list[Standing]:
+    """The jobs that run in a partition, or are suspended; of arrays their tasks."""
+    return _listed("-t", "RUNNING,SUSPENDED", "-p", partition)
+
+
+def _listed(*which: str) -> list[Standing]:
+    reply = answer("squeue", "-h", "-a", "-r", *which, "-o", "%A|%i|%T|%U|%N")
     if reply.failure and not _over(reply):
         raise SlurmError(reply.failure)
     return [_standing(row) for row in map(_STANDING.fullmatch, reply.out.splitlines()) if row]
@@ -107,6 +116,20 @@ def _standing(row: re.Match[str]) -> Standing:
     except ValueError:
         hosts = []
     return Standing(number, name, state, int(user), tuple(hosts))
+
+
+def processors(job: str) -> tuple[str, ...]:
+    """The processors of a job that runs, such as "node1/0"; none if Slurm does not tell them."""
+    lines = ask("scontrol", "-d", "-o", "show", "job", job).splitlines()
+    held = _HELD.findall(next((line for line in lines if line.startswith(f"JobId={job} ")), ""))
+    with suppress(ValueError):
+        return tuple(
+            f"{node}/{cpu}" for nodes, cpus in held for node in expand(nodes) for cpu in expand(f"[{cpus}]")
+        )
+    return ()
+
+
+_HELD = re.compile(r" Nodes=(\S+) CPU_IDs=([0-9,-]+) Mem=")
 
 
 def ending(directory: str, job: SlurmJob) -> Ending | None:

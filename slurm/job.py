@@ -45,7 +45,8 @@ class Standing:
     """A job as squeue shows it, without anything that users write.
 
     ``name`` differs from ``id`` for a task of an array ("12_3") and a part of a heterogeneous job ("12+0").
-    ``state`` is Slurm's word, ``user`` the number of its owner.
+    ``state`` is Slurm's word, ``user`` the number of its owner, ``processors`` are as in ``processors`` of
+    the client, if it was asked.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Standing:
     state: str
     user: int
     nodes: tuple[str, ...] = ()
+    processors: tuple[str, ...] = ()
 
     @property
     def over(self) -> bool:

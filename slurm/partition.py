@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slurm.command import SlurmError, ask
+from slurm.command import SlurmError, answer, ask
 
 NONE = ("-1", "INFINITE", "UNLIMITED")
 _CLOCK = re.compile(r"(?:([0-9]{1,9}):)??([0-9]{1,9})(?::([0-9]{1,9}))?")
@@ -56,6 +56,39 @@ def partition(name: str | None = None, place: Sequence[str] = ()) -> Partition:
         wanted = f"partition {name!r}" if name else "default partition"
         raise SlurmError(f"there is no {wanted} (its partitions: {found})")
     return max((Partition(row[1], int(row[3]) + int(row[4])) for row in ours), key=lambda one: one.processors)
+
+
+class Sharing(NamedTuple):
+    """How the jobs of a partition share its processors.
+
+    ``most`` jobs may have a processor at a time, whether they want or not; ``word`` is Slurm's for it.
+    ``gang``: Slurm suspends jobs by turns. ``user`` is the number of SlurmUser.
+    """
+
+    found: bool
+    most: int
+    word: str
+    gang: bool
+    user: int
+
+
+_FORCE = re.compile(r"FORCE:([0-9]{1,9})")
+_USER = re.compile(r"\(([0-9]{1,10})\)$")
+
+
+def sharing(name: str) -> Sharing:
+    """How jobs share the processors of the partition of this name, if it is there."""
+    text = "" if name.startswith("-") else answer("scontrol", "-o", "show", "partition", name).out
+    configuration = ask("scontrol", "show", "config")
+    word = setting("OverSubscribe", text)
+    force, user = _FORCE.match(word), _USER.search(setting("SlurmUser", configuration))
+    return Sharing(
+        setting("PartitionName", text) == name != "",
+        int(force[1]) if force else 0,
+        word,
+        "GANG" in setting("PreemptMode", configuration),
+        int(user[1]) if user else 0,
+    )
 
 
 def setting(name: str, text: str) -> str:

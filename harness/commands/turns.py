@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +48,7 @@ Row = dict[str, Any]
 
 QUANTUM_MS = 100.0
 STANDING_S = 60.0  # from one line about the jobs to the next
+SILENCE_S = 10.0  # without an answer of Slurm, after which the line of state mentions it
 
 GATE = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")  # starts a program when it is continued
 
@@ -72,6 +75,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="JOB",
         help="include a job that Slurm runs, on all its nodes, by its number; alone, without programs",
+    )
+    add(
+        "--watch",
+        metavar="PARTITION",
+        help="as root, let all jobs that share processors in a partition of Slurm take turns until Ctrl-C; "
+        "--json prints the state as a line each minute",
     )
     add(
         "--processes",
@@ -122,7 +131,7 @@ class _Asked:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    if options.slurm:
+    if options.slurm or options.watch is not None:
         return _of_slurm(options)
     request = _asked(options)
     running = [identity.name(pid) for pid in request.pids]
@@ -151,22 +160,40 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def _of_slurm(options: argparse.Namespace) -> Answer:
     from harness.measure import slurm_turns  # noqa: PLC0415 - other turns do not need it
 
+    name, value = ("--slurm", options.slurm[0]) if options.slurm else ("--watch", options.watch)
     hosts_given = options.hosts is not None or options.hostfile is not None
     others = (("--pid", options.pid), ("--hosts", hosts_given), ("COMMAND", options.program))
     more = (("--file", options.file), ("--processes", options.processes), ("--output", options.output))
-    for other, given in (*others, *more):
+    both = ("--watch", options.slurm and options.watch is not None)
+    for other, given in (*others, *more, both):
         if given:
             rule = f"cannot be combined with {other}, since Slurm has started the jobs on their nodes"
-            raise InputError("--slurm", options.slurm[0], rule, f"leave {other} out")
-    if len(options.slurm) < FEWEST:
+            raise InputError(name, value, rule, f"leave {other} out")
+    if options.slurm and len(options.slurm) < FEWEST:
         rule = f"must be at least {FEWEST} jobs, which take turns"
         raise InputError("--slurm", options.slurm[0], rule, "add another --slurm")
     policy, how = _policy(options)
     quantum_ns = turns.quantum_of_jobs(policy)
     preflight.check_host()
-    jobs = slurm_turns.check(options.slurm)
-    _tell(f"{len(jobs)} jobs of Slurm {how}; Ctrl-C ends, and the jobs continue")
-    shared_out = slurm_turns.SlurmTurns(jobs, quantum_ns, _tell)
+    jobs: slurm_turns.Jobs
+    if options.slurm:
+        jobs = slurm_turns.Named(slurm_turns.check(options.slurm))
+        what = f"{len(jobs.first)} jobs of Slurm"
+    else:
+        jobs = slurm_turns.Watched(options.watch)
+        what = f"jobs that share processors in partition {options.watch}"
+        if jobs.gang:
+            _tell("warning: Slurm suspends jobs by turns, too (PreemptMode has GANG): these are left alone")
+    _tell(f"{what} {how}; Ctrl-C ends, and the jobs continue")
+
+    def report(state: Mapping[str, Any]) -> None:
+        if options.json and jobs.lasting:
+            sys.stdout.write(json.dumps({"schema": SCHEMA, **state}) + "\n")
+            sys.stdout.flush()
+        else:
+            _tell(_in_words(state))
+
+    shared_out = slurm_turns.SlurmTurns(jobs, quantum_ns, _tell, report)
     try:
         while shared_out.open:  # a run ends also where Ctrl-Z suspends it
             shared_out.run()
@@ -178,6 +205,14 @@ def _of_slurm(options: argparse.Namespace) -> Answer:
         rows.append({**_row(f"job {name}"), "seconds": seconds, "state": share.job.state})
     notes = (f"{row['name']} has ended after {row['seconds']:.1f} s ({row['state']})" for row in rows)
     return Answer({"schema": SCHEMA, "programs": rows, "failure": ""}, (), 0, tuple(notes))
+
+
+def _in_words(state: Mapping[str, Any]) -> str:
+    """The state of Slurm's jobs in a line."""
+    counts = Counter(job["turns"] or job["state"].lower() for job in state["jobs"])
+    parts = [f"{number} {how}" for how, number in sorted(counts.items())]
+    silent = f"; no answer of Slurm for {state['silent_s']:.0f} s" if state["silent_s"] > SILENCE_S else ""
+    return f"after {state['seconds'] / 60:.0f} min, jobs: {', '.join(parts) or 'none'}{silent}"
 
 
 def _policy(options: argparse.Namespace) -> tuple[str, str]:

@@ -2,7 +2,10 @@
 
 Each job has an agent on each of its nodes, as a step of the job, with a run directory of its own, so that the
 loss of one affects no other. An agent stops and continues the job's processes by its table of slots, and all
-tables follow the clock of this process. Jobs that share no node may have the same slot.
+tables follow the clock of this process. Jobs that share nothing need no agents, and are never stopped.
+
+The set of jobs may change: they are ``Named``, and then share nodes, or those of a ``Watched`` partition that
+share processors.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ import os
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from coordinator import policies
 from coordinator.drive.nodes import Nodes
@@ -30,8 +34,8 @@ from coordinator.wire import protocol
 from coordinator.wire.zmq_transport import LinkError
 from coordinator.workload import Node, ParallelJob, Workload
 from harness.measure.registrar import start_without_signals
-from harness.spec.colocate import LEASE_S
-from slurm import client
+from harness.spec.colocate import FEWEST, LEASE_S
+from slurm import client, partition
 from slurm.command import SlurmError
 from slurm.job import Standing
 from workloads.validation import InputError
@@ -47,9 +51,75 @@ LEAD_NS = 100_000_000  # how long before they are in force agents get their tabl
 AGAIN_NS = 2_000_000_000  # how long after the loss of an agent the next one starts; by then Slurm tells why
 LATEST_NS = 60_000_000_000  # the longest time that this becomes, if each one is lost before it joins
 WARN_AT = 3  # losses in a row of which one tells
+STATE_NS = 60_000_000_000  # from one report of the state to the next
+TIDY_NS = (
+    30_000_000_000  # how long after the loss of an agent its run directory goes; its lease is over by then
+)
 
 Placed = tuple[str, tuple[str, ...]]
-"""A job and its nodes."""
+"""A job and what only one job can have at a time: nodes, or processors."""
+
+ALONE, BEGINS, TURNS = "alone", "begins", "takes turns"
+
+
+class Jobs(Protocol):
+    """The jobs that take turns. With ``lasting``, others may come after all have ended."""
+
+    first: Sequence[Standing]
+    lasting: bool
+
+    def ask(self) -> Sequence[Standing]:
+        """Those that Slurm knows now; a job that is not among them has ended."""
+
+
+@dataclass
+class Named:
+    """These jobs, until each has ended."""
+
+    first: Sequence[Standing]
+    lasting: bool = False
+
+    def ask(self) -> Sequence[Standing]:
+        return client.standings([job.id for job in self.first])
+
+
+class Watched:
+    """The jobs that run in a partition at any time, but parts of heterogeneous jobs and the job around us.
+
+    Raises InputError where ``name`` is not a partition whose jobs can take turns.
+    """
+
+    lasting = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._processors: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        if not shutil.which("srun"):
+            raise InputError("--watch", name, "needs Slurm, and there is no srun here", "use a login node")
+        try:
+            place = partition.sharing(name)
+            self.gang = place.gang
+            if not place.found:
+                raise InputError("--watch", name, "is not a partition of this cluster", "sinfo lists them")
+            if place.most < FEWEST:
+                rule = f"must be a partition with OverSubscribe=FORCE:n, and has {place.word}"
+                raise InputError("--watch", name, rule, "name the jobs with --slurm")
+            if os.getuid() not in (0, place.user):
+                rule = "can be watched by root or SlurmUser only, since its jobs may be of any user"
+                raise InputError("--watch", name, rule, "name your own jobs with --slurm")
+            self.first = self.ask()
+        except SlurmError as error:
+            raise InputError("--watch", name, f"cannot be asked about: {error}", "repeat it later") from error
+
+    def ask(self) -> Sequence[Standing]:
+        around = os.environ.get("SLURM_JOB_ID")
+        jobs = [job for job in client.running(self.name) if "+" not in job.name and job.id != around]
+        known = {(job.id, job.nodes): self._processors.get((job.id, job.nodes), ()) for job in jobs}
+        for job, nodes in [place for place, processors in known.items() if not processors]:
+            with suppress(SlurmError):  # the next answer tells more
+                known[job, nodes] = client.processors(job)
+        self._processors = known
+        return [replace(job, processors=known[job.id, job.nodes]) for job in jobs]
 
 
 def check(ids: Sequence[str]) -> list[Standing]:
@@ -100,11 +170,22 @@ def rows_of(jobs: Sequence[Placed]) -> list[frozenset[str]]:
         if row is None:
             rows.append(row := {})
         row[job] = nodes
-    for row in rows:  # what is free otherwise runs, too
-        for job, nodes in jobs:
+    for row in rows:  # what is free otherwise runs, too: the jobs first that have the fewest slots
+        slots = Counter(job for other in rows for job in other)
+        for job, nodes in sorted(jobs, key=lambda placed: slots[placed[0]]):
             if _free(row, nodes):
                 row[job] = nodes
     return [frozenset(row) for row in rows]
+
+
+def groups_of(jobs: Sequence[Placed]) -> list[tuple[Placed, ...]]:
+    """The jobs in groups: those of different groups share nothing."""
+    groups: list[tuple[Placed, ...]] = []
+    for job in jobs:
+        near = [group for group in groups if any(set(job[1]) & set(places) for _, places in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append((*(one for group in near for one in group), job))
+    return groups
 
 
 def _free(row: Mapping[str, Sequence[str]], nodes: Sequence[str]) -> bool:
@@ -143,6 +224,10 @@ class Share:
     @property
     def runs(self) -> bool:
         return self.open and self.job.state == RUNS
+
+    @property
+    def placed(self) -> Placed:
+        return self.job.id, self.job.processors or self.job.nodes
 
 
 class _Agent:
@@ -197,24 +282,25 @@ class _Place:
 
 @dataclass
 class SlurmTurns:
-    """Lets jobs take turns until all have ended.
+    """Lets jobs take turns until all have ended; jobs that last, until it is interrupted.
 
     ``quantum_ns`` is the length of a slot; with None jobs run one after the other. ``tell`` gets lines for
-    people.
+    people, ``report`` the state at the begin and each minute.
     """
 
-    jobs: Sequence[Standing]
+    jobs: Jobs
     quantum_ns: int | None
     tell: Callable[[str], None]
+    report: Callable[[Mapping[str, Any]], None]
     shares: dict[str, Share] = field(init=False)
 
     def __post_init__(self) -> None:
         now_ns = time.monotonic_ns()
-        self.shares = {job.id: Share(job, now_ns) for job in self.jobs}
+        self.shares = {job.id: Share(job, now_ns) for job in self.jobs.first}
+        self._begin_ns = self._state_ns = self._answer_ns = now_ns
         self._places: dict[tuple[str, str], _Place] = {}
-        self._left: list[tuple[str, RunDirectory]] = []
-        self._tables: dict[str, protocol.Table] = {}
-        self._placed: list[Placed] = []
+        self._left: list[tuple[str, RunDirectory, int]] = []
+        self._groups: dict[tuple[Placed, ...], dict[str, protocol.Table]] = {}
         self._srun = shutil.which("srun") or "srun"
 
     def run(self) -> None:
@@ -226,14 +312,29 @@ class SlurmTurns:
             self._loop = Loop()
             stack.callback(self._loop.close)
             self._loop.watch(interrupt, interrupt.acknowledge)
-            answers = stack.enter_context(_asked(list(self.shares)))
+            answers = stack.enter_context(_asked(self.jobs))
             stack.callback(self._end, answers)
             while not interrupt.caught and self.open:
                 self._turn(answers)
 
     @property
     def open(self) -> bool:
-        return any(share.open for share in self.shares.values())
+        return self.jobs.lasting or any(share.open for share in self.shares.values())
+
+    def state(self, now_ns: int) -> dict[str, Any]:
+        """The jobs that have not ended, each with what it does, and for how long Slurm has said nothing."""
+        apart = {name for group in self._groups if len(group) < FEWEST for name, _ in group}
+        jobs = []
+        for name, share in self.shares.items():
+            if not share.open:
+                continue
+            agents = [self._places.get((name, node), _Place()).agent for node in share.job.nodes]
+            ready = all(agent is not None and agent.joined for agent in agents)
+            how = ALONE if name in apart else TURNS if ready else BEGINS
+            row = {"name": share.job.name, "state": share.job.state, "nodes": share.job.nodes}
+            jobs.append({**row, "turns": how if share.runs else None})
+        silent_s = (now_ns - self._answer_ns) / 1e9
+        return {"seconds": (now_ns - self._begin_ns) / 1e9, "silent_s": silent_s, "jobs": jobs}
 
     def _turn(self, answers: list[Sequence[Standing]]) -> None:
         for agent in self._agents():
@@ -246,8 +347,13 @@ class SlurmTurns:
         while answers:
             self._follow(answers.pop(0), now_ns)
         self._drop(now_ns)
+        self._tidy(now_ns)
+        self._share_out(now_ns)
         self._start(now_ns)
-        self._publish(now_ns)
+        self._publish()
+        if now_ns >= self._state_ns:
+            self._state_ns += STATE_NS * (1 + (now_ns - self._state_ns) // STATE_NS)
+            self.report(self.state(now_ns))
 
     def _agents(self) -> list[_Agent]:
         return [place.agent for place in self._places.values() if place.agent is not None]
@@ -255,6 +361,10 @@ class SlurmTurns:
     def _follow(self, listed: Sequence[Standing], now_ns: int) -> None:
         """Learn from Slurm's answer; a job that it no longer knows has ended."""
         known = {job.id: job for job in listed}
+        self._answer_ns = now_ns
+        if self.jobs.lasting:
+            for name in known.keys() - self.shares.keys():
+                self.shares[name] = Share(known[name], now_ns)
         for name, share in self.shares.items():
             job = known.get(name)
             if not share.open:
@@ -274,12 +384,25 @@ class SlurmTurns:
             agent.nodes.hang_up(self._loop)
             place.agent = None
             place.left = bool(agent.lost)
-            self._left.append((job, agent.directory))
+            self._left.append((job, agent.directory, now_ns + TIDY_NS))
             if share.job.state == SUSPENDED:
                 # Nothing of this run on this host continues what Slurm has suspended; the agent ends with it.
                 with suppress(OSError):
                     agent.directory.note(**{processes.LET_GO: True})
             self._lost(place, job, node, agent.lost, now_ns)
+
+    def _tidy(self, now_ns: int) -> None:
+        """Remove what agents have left that ended long ago; of a lasting set, forget jobs that have ended."""
+        if self.jobs.lasting:
+            self.shares = {name: share for name, share in self.shares.items() if share.open}
+            self._places = {at: place for at, place in self._places.items() if at[0] in self.shares}
+        for left in [left for left in self._left if now_ns >= left[2] and not self._is_suspended(left[0])]:
+            self._left.remove(left)
+            cleanup.release(left[1])
+            left[1].unlock()
+
+    def _is_suspended(self, job: str) -> bool:
+        return job in self.shares and self.shares[job].job.state == SUSPENDED
 
     def _lost(self, place: _Place, job: str, node: str, reason: str, now_ns: int) -> None:
         place.due_ns = now_ns + min(AGAIN_NS << place.losses, LATEST_NS)
@@ -288,25 +411,32 @@ class SlurmTurns:
             self.tell(f"on {node} job {job} takes no turns: {' '.join(reason.split())}")
 
     def _start(self, now_ns: int) -> None:
-        """Start the agents of jobs that run, where there are none."""
+        """Start the agents of jobs that share something, or may be left stopped, where there are none."""
+        sharing = {name for group in self._groups if len(group) >= FEWEST for name, _ in group}
         for name, share in self.shares.items():
             for node in share.job.nodes if share.runs else ():
                 place = self._places.setdefault((name, node), _Place())
-                if place.agent is None and now_ns >= place.due_ns:
+                needed = name in sharing or place.left
+                if place.agent is None and needed and now_ns >= place.due_ns:
                     step, root = JobStep(self._srun, "", job=name), root_of(name, left=place.left)
                     try:
                         place.agent = _Agent(self._loop, step, root, node, self.tell)
                     except (InputError, OSError, LinkError) as error:
                         self._lost(place, name, node, str(error), now_ns)
 
-    def _publish(self, now_ns: int) -> None:
-        """Give the agents their tables; new ones if the jobs that run, or their nodes, have changed."""
-        placed = [(name, share.job.nodes) for name, share in self.shares.items() if share.runs]
-        if placed != self._placed:
-            self._placed = placed
-            self._tables = tables(placed, self.quantum_ns, now_ns + LEAD_NS)
+    def _share_out(self, now_ns: int) -> None:
+        """Make new tables for groups of jobs in which one runs, ends, comes or has other places."""
+        groups = groups_of([share.placed for share in self.shares.values() if share.runs])
+        from_ns = now_ns + LEAD_NS
+        self._groups = {
+            group: self._groups.get(group) or tables(group, self.quantum_ns, from_ns) for group in groups
+        }
+
+    def _publish(self) -> None:
+        """Give the agents their tables if they have others."""
+        shared = {job: table for group in self._groups.values() for job, table in group.items()}
         for (job, _), place in self._places.items():
-            agent, table = place.agent, self._tables.get(job)
+            agent, table = place.agent, shared.get(job)
             if agent is not None and table is not None and agent.table is not table and agent.joined:
                 place.losses = 0
                 agent.table = table
@@ -336,16 +466,16 @@ class SlurmTurns:
             agent.nodes.send(protocol.End())
         for agent in agents:
             agent.end()
-        ended = [*self._left, *(("", agent.directory) for agent in agents)]
-        for job, directory in ended:
-            if not job or self.shares[job].job.state != SUSPENDED:
+        ended = [*self._left, *(("", agent.directory, 0) for agent in agents)]
+        for job, directory, _ in ended:
+            if not self._is_suspended(job):
                 cleanup.release(directory)
             directory.unlock()
-        self._places, self._left, self._placed = {}, [], []
+        self._places, self._left, self._groups = {}, [], {}
 
 
 @contextmanager
-def _asked(ids: Sequence[str]) -> Iterator[list[Sequence[Standing]]]:
+def _asked(jobs: Jobs) -> Iterator[list[Sequence[Standing]]]:
     """A context in which a thread asks Slurm about jobs, since that may take long; yields its answers."""
     answers: list[Sequence[Standing]] = []
     over = threading.Event()
@@ -353,7 +483,7 @@ def _asked(ids: Sequence[str]) -> Iterator[list[Sequence[Standing]]]:
     def ask() -> None:
         while not over.wait(ASK_S):
             with suppress(SlurmError):  # the next answer tells more
-                answers.append(client.standings(ids))
+                answers.append(jobs.ask())
 
     thread = threading.Thread(target=ask, daemon=True)
     start_without_signals(thread)

@@ -1,5 +1,6 @@
 """Jobs of a real Slurm on two emulated hosts take turns, and nothing that was stopped stays stopped."""
 
+import json
 import os
 import re
 import shlex
@@ -111,8 +112,8 @@ def jobs(cluster, tmp_path):
 
 
 def turns(cluster, jobs, *options):
-    """``lockstep turns`` on the head, once it has stopped some of the jobs."""
-    named = [word for job in jobs for word in ("--slurm", job.id)]
+    """``lockstep turns`` on the head, once it has stopped each of the jobs."""
+    named = () if "--watch" in options else [word for job in jobs for word in ("--slurm", job.id)]
     process = cluster.hosts.start([sys.executable, "-m", "harness.cli", "turns", *named, *options])
     if not eventually(lambda: all_stopped_once(jobs), 60):
         process.kill()
@@ -308,3 +309,41 @@ def test_jobs_that_cannot_take_turns_are_refused(cluster, jobs, tmp_path):
         assert process.returncode == 2 and rule in err, (name, err)
     for job in (array, held, het):
         cluster.call("scancel", job)
+
+
+def test_jobs_of_a_watched_partition_take_turns_from_their_start(cluster, jobs):
+    """A job alone; a second, which ends as it does alone; tasks of an array on one node of both."""
+    process = turns(cluster, (), "--watch", "gang", "--json")
+    assert json.loads(process.stdout.readline())["jobs"] == []
+    (alone,) = jobs(50 * LONG)
+    time.sleep(3)
+    assert never_stopped([alone], 2) and not agents(cluster, alone)
+    (second,) = jobs(SHORT, status=3)
+    assert eventually(lambda: all_stopped_once([alone, second]), 20)
+    assert eventually(lambda: second.state == "FAILED", 200), second.state
+    assert len(total(second)) == 1
+    assert eventually(lambda: never_stopped([alone]), 20)
+    (array,) = jobs(50 * LONG, nodes=1, options="--array=1 --nodelist=node1")
+    assert eventually(lambda: all_stopped_once([alone, array]), 20)
+    cluster.call("scontrol", "suspend", alone.id)
+    time.sleep(4)
+    assert never_stopped([array])
+    os.kill(driver(cluster), signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "the jobs continue" in err and "Traceback" not in err, err
+    assert alone.stopped() and never_stopped([array])
+    cluster.call("scontrol", "resume", alone.id)
+    assert eventually(lambda: never_stopped([alone, array]), 10)
+    assert eventually(lambda: not agents(cluster, alone) + agents(cluster, array), 30)
+
+
+@pytest.mark.parametrize("after_s", [0.8, 1.6, 2.4])
+def test_a_watch_that_is_killed_at_once_leaves_nothing_stopped(cluster, jobs, after_s):
+    two = jobs(50 * LONG, 50 * LONG)
+    process = cluster.hosts.start([sys.executable, "-m", "harness.cli", "turns", "--watch", "gang"])
+    time.sleep(after_s)
+    os.kill(driver(cluster), signal.SIGKILL)
+    process.communicate(timeout=60)
+    time.sleep(12)  # a lease
+    assert never_stopped(two, 2)
+    assert eventually(lambda: not agents(cluster, two[0]) + agents(cluster, two[1]), 30)

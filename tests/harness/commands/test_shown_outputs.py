@@ -30,7 +30,7 @@ PAGES = [
     ROOT / "README.md",
     *(page for kind in KINDS for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
 ]
-LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile", "make", "csv", "goal"}
+LANGUAGES = {"console", "text", "c", "python", "toml", "yaml", "dockerfile", "make", "csv", "goal", "ini"}
 AT_A_TIME = 2
 """Pages; more would only disturb each other on two processors."""
 
@@ -50,6 +50,7 @@ NOT_HERE = {
         "sacct",
         "lockstep run queue.toml --through",
         "lockstep turns --slurm",
+        "lockstep turns --watch",
     ),
     "needs Docker": ("docker run",),
     "writes to the whole host": ("lockstep exec --mpicc /usr/bin/mpicc --task-prolog /opt",),

@@ -1,5 +1,6 @@
 """Turns of Slurm's jobs: which are refused, the slots of each, and which of a job's processes are stopped."""
 
+import json
 import os
 import shutil
 import signal
@@ -18,13 +19,27 @@ from coordinator.host.job_steps import JobSteps, root_of
 from coordinator.host.launchers import JobStep
 from coordinator.host.processes import children, name_of
 from harness import cli
-from harness.measure.slurm_turns import check, rows_of, tables
+from harness.commands import turns as turns_command
+from harness.measure import slurm_turns
+from harness.measure.slurm_turns import Named, SlurmTurns, Watched, check, groups_of, rows_of, tables
 from harness.spec import turns
-from slurm import client
+from slurm import client, partition
 from slurm.job import Standing
 from workloads.validation import InputError
 
 MINE = os.getuid()
+
+
+SCONTROL = f"""case "$*" in
+*"show config") echo "PreemptMode = GANG,SUSPEND"; echo "SlurmUser  = some.one({MINE})";;
+*"partition gang") echo "PartitionName=gang Default=NO OverSubscribe=FORCE:4 PreemptMode=OFF";;
+*"partition off") echo "PartitionName=off Default=NO OverSubscribe=NO PreemptMode=OFF";;
+*"partition yes") echo "PartitionName=yes Default=NO OverSubscribe=YES:4 PreemptMode=OFF";;
+*"partition one") echo "PartitionName=one Default=NO OverSubscribe=FORCE:1 PreemptMode=OFF";;
+*"job 5") echo "JobId=6 JobName=a NodeList=n1 Nodes=n1 CPU_IDs=9 Mem=0 GRES="
+    echo "JobId=5 JobName=a NodeList=n1   Nodes=n[1-2] CPU_IDs=0,2-3 Mem=0 GRES=   Nodes=n3 CPU_IDs=7 Mem=";;
+*) echo "$4 not found"; exit 1;;
+esac"""
 
 
 @pytest.fixture
@@ -43,7 +58,7 @@ def site(tmp_path, monkeypatch):
 *"-j 9 "*) echo "9|9|RUNNING|{MINE + 1}|n1";;
 *) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1;;
 esac"""
-    fake_commands(tmp_path, squeue=table, srun=f"echo $* >> {tmp_path}/started; exit 1")
+    fake_commands(tmp_path, squeue=table, srun=f"echo $* >> {tmp_path}/started; exit 1", scontrol=SCONTROL)
     return tmp_path / "started"
 
 
@@ -68,6 +83,70 @@ def test_jobs_that_cannot_take_turns_are_refused(site, capsys, name, rule):
     assert cli.main(["turns", "--slurm", "1", f"--slurm={name}"]) == 2
     err = capsys.readouterr().err
     assert rule in err and len(err.splitlines()) == 1 and not site.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["--watch", "none"], "is not a partition of this cluster"),
+        (["--watch", "-a"], "is not a partition of this cluster"),
+        (["--watch", ""], "is not a partition of this cluster"),
+        (["--watch", "off"], "must be a partition with OverSubscribe=FORCE:n, and has NO"),
+        (["--watch", "yes"], "and has YES:4"),
+        (["--watch", "one"], "and has FORCE:1"),
+        (["--watch", "gang", "--slurm", "1"], "cannot be combined with --watch"),
+        (["--watch", "gang", "--pid", "1"], "cannot be combined with --pid"),
+        (["--watch", "gang", "--hosts", "a:1"], "cannot be combined with --hosts"),
+        (["--watch", "gang", "--", "true"], "cannot be combined with COMMAND"),
+        (["--watch", "gang", "--policy", "none"], "cannot choose nodes"),
+    ],
+)
+def test_partitions_that_cannot_be_watched_are_refused(site, capsys, words, rule):
+    if words[1] in ("-a", ""):
+        words = [f"--watch={words[1]}"]
+    assert cli.main(["turns", *words]) == 2
+    err = capsys.readouterr().err
+    assert rule in err and len(err.splitlines()) == 1 and not site.exists()
+
+
+def test_only_root_and_slurmuser_watch(site, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: MINE + 2)
+    with pytest.raises(InputError, match="by root or SlurmUser only"):
+        Watched("gang")
+
+
+def test_without_slurm_nothing_is_watched(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(InputError, match="there is no srun here"):
+        Watched("gang")
+
+
+def test_a_partition_is_read(site):
+    assert partition.sharing("gang") == (True, 4, "FORCE:4", True, MINE)
+    assert partition.sharing("none")[:3] == (False, 0, "")
+
+
+def test_processors_of_a_job_are_read_from_its_own_line(site):
+    two = [f"{node}/{cpu}" for node in ("n1", "n2") for cpu in (0, 2, 3)]
+    assert client.processors("5") == (*two, "n3/7")
+
+
+def test_a_watch_asks_once_for_the_processors_of_an_allocation(site, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_JOB_ID", "11")
+    row = f"RUNNING|{MINE}"
+    lines = [f"5|4_2|{row}|n1", f"7|7+0|{row}|n1", f"11|11|{row}|n1", f"12|12|{row}|n2", "welcome"]
+    asked = tmp_path / "asked"
+    table = "\n".join(f"echo '{line}'" for line in lines)
+    fake_commands(tmp_path, squeue=f"echo $* >> {asked}\n{table}")
+    fake_commands(tmp_path, scontrol=f"echo $* >> {asked}\n{SCONTROL}")
+    watched = Watched("gang")
+    assert [job.id for job in watched.first] == ["5", "12"]
+    assert watched.first[0].processors == client.processors("5") and watched.first[1].processors == ()
+    asked.unlink()
+    assert watched.ask() == watched.first
+    lines = asked.read_text().splitlines()
+    assert "-p gang" in lines[0] and "RUNNING,SUSPENDED" in lines[0]
+    assert lines[1:] == ["-d -o show job 12"]  # what could not be told is asked again
 
 
 @pytest.mark.parametrize(
@@ -114,6 +193,131 @@ def test_jobs_on_a_node_never_share_a_slot_and_idle_nodes_are_filled():
     jobs = [("1", ("a", "b")), ("2", ("a",)), ("3", ("b",)), ("4", ("c",))]
     assert rows_of(jobs) == [{"1", "4"}, {"2", "3", "4"}]
     assert rows_of([("1", ("a",)), ("2", ("b",))]) == [{"1", "2"}]
+
+
+def test_groups_share_nothing_with_each_other():
+    a, b, c, d = ("1", ("n/0",)), ("2", ("n/1",)), ("3", ("n/0", "m/0")), ("4", ("m/0", "n/1"))
+    assert groups_of([a, b]) == [(a,), (b,)]
+    assert groups_of([a, b, c]) == [(b,), (a, c)]
+    assert groups_of([a, b, c, d]) == [(b, a, c, d)]
+
+
+def test_free_slots_are_divided_among_those_that_fit():
+    jobs = [("1", ("a", "b")), ("2", ("a", "b")), ("3", ("a",)), ("4", ("a",)), ("5", ("b",))]
+    rows = rows_of(jobs)
+    assert rows == [{"1"}, {"2"}, {"3", "5"}, {"4", "5"}]
+    pairs = [("1", ("a",)), ("2", ("a",)), ("3", ("a", "b")), ("4", ("b",)), ("5", ("b",)), ("6", ("a",))]
+    slots = [sum(job in row for row in rows_of(pairs)) for job, _ in pairs]
+    assert max(slots) <= 2
+
+
+class Played:
+    """Jobs of a lasting set that has these standings."""
+
+    def __init__(self, *first, lasting=True):
+        self.first = first
+        self.lasting = lasting
+
+    def ask(self):
+        return self.first
+
+
+def job(name, *processors, state="RUNNING"):
+    return Standing(name, name, state, MINE, tuple({one.split("/")[0] for one in processors}), processors)
+
+
+class Recorded(SlurmTurns):
+    """Turns without agents: who would have one."""
+
+    def turn(self, *jobs, now_ns=0):
+        self._follow(jobs, now_ns)
+        self._drop(now_ns)
+        self._tidy(now_ns)
+        self._share_out(now_ns)
+        self.started = []
+        self._start(now_ns)
+        return self.started
+
+    def _lost(self, place, job, node, reason, now_ns):
+        self.started.append((job, node))
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    def none(*args):
+        raise OSError
+
+    monkeypatch.setattr(slurm_turns, "_Agent", none)
+    turns = Recorded(Played(), 10**8, print, print)
+    turns._loop = None
+    return turns
+
+
+def test_agents_start_where_jobs_share_processors_only(recorded):
+    one, other, third = job("1", "n/0"), job("2", "n/1"), job("3", "n/1", "m/0")
+    assert recorded.turn(one) == [] and recorded.turn(one, other) == []
+    assert recorded.turn(one, other, third) == [("2", "n"), *(("3", node) for node in third.nodes)]
+    assert [(row["name"], row["turns"]) for row in recorded.state(0)["jobs"]] == [
+        ("1", "alone"),
+        ("2", "begins"),
+        ("3", "begins"),
+    ]
+    suspended = job("3", "n/1", "m/0", state="SUSPENDED")
+    assert recorded.turn(one, other, suspended) == []
+    assert [row["turns"] for row in recorded.state(0)["jobs"]] == ["alone", "alone", None]
+
+
+def test_tables_of_a_group_stay_while_other_groups_change(recorded):
+    pair = job("1", "n/0"), job("2", "n/0")
+    recorded.turn(*pair, now_ns=1)
+    (tables_of_pair,) = recorded._groups.values()
+    recorded.turn(*pair, job("3", "m/0"), now_ns=2)
+    assert next(iter(recorded._groups.values())) is tables_of_pair
+    recorded.turn(*pair, job("3", "n/0"), now_ns=3)
+    (all_three,) = recorded._groups.values()
+    assert {table.from_ns for table in all_three.values()} == {3 + slurm_turns.LEAD_NS}
+
+
+def test_jobs_that_end_are_forgotten_unless_they_were_named(recorded):
+    recorded.turn(job("1", "n/0"), job("2", "n/0"))
+    recorded.turn(job("2", "n/0"), now_ns=5)
+    assert [*recorded.shares] == ["2"] and {name for name, _ in recorded._places} == {"2"}
+    recorded.turn(now_ns=6)
+    assert not recorded.shares and recorded.open
+    named = Recorded(Played(job("1"), lasting=False), 10**8, print, print)
+    named.turn(job("3"))
+    assert [*named.shares] == ["1"] and not named.open
+
+
+def test_what_lost_agents_leave_is_removed_once_it_is_old(recorded, monkeypatch):
+    removed = []
+    monkeypatch.setattr(slurm_turns.cleanup, "release", removed.append)
+
+    class Directory:
+        def unlock(self):
+            removed.append(None)
+
+    first, second = Directory(), Directory()
+    recorded._left = [("1", first, 10), ("2", second, 10)]
+    recorded.turn(job("1", "n/0"), job("2", "n/1", state="SUSPENDED"), now_ns=9)
+    assert not removed
+    recorded.turn(job("1", "n/0"), job("2", "n/1", state="SUSPENDED"), now_ns=10)
+    assert removed == [first, None]
+    recorded.turn(job("1", "n/0"), job("2", "n/1"), now_ns=11)
+    assert removed == [first, None, second, None] and not recorded._left
+
+
+def test_named_jobs_are_asked_about_by_their_numbers(site):
+    named = Named(check(["1", "2"]))
+    assert [one.id for one in named.first] == ["1", "2"] and not named.lasting
+
+
+def test_the_state_in_words():
+    jobs = [{"turns": how, "state": "SUSPENDED"} for how in ("takes turns", "alone", None, "takes turns")]
+    state = {"seconds": 59.9, "silent_s": 2.0, "jobs": jobs}
+    assert turns_command._in_words(state) == "after 1 min, jobs: 1 alone, 1 suspended, 2 takes turns"
+    state = {"seconds": 130, "silent_s": 70.2, "jobs": []}
+    assert turns_command._in_words(state) == "after 2 min, jobs: none; no answer of Slurm for 70 s"
 
 
 def test_tables_alternate_and_a_lone_job_runs_without_end():
@@ -222,10 +426,16 @@ exec -a "slurmstepd: [$job.9]" {folder}/slurmstepd -c '"$@"; :' x "$@"
 """
         (folder / "srun").write_text(srun)
         (folder / "srun").chmod(0o700)
-        fake_commands(folder, squeue=f"cat {folder}/table")
+        partition = "PartitionName=gang OverSubscribe=FORCE:4"
+        held = f"sed -n 's/^'$5' //p' {folder}/held"
+        config = f'echo "SlurmUser = me({MINE})"'
+        shown = f'case "$*" in *config) {config};; *gang) echo {partition};; *) {held};; esac'
+        fake_commands(folder, squeue=f"cat {folder}/table", scontrol=shown)
         self.environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(folder)}
 
-    def start(self, job, seconds, step="0"):
+    def start(self, job, seconds, step="0", cpu=0):
+        with (self.folder / "held").open("a") as file:
+            file.write(f"{job} JobId={job} Nodes=localhost CPU_IDs={cpu} Mem=0\n")
         words = [
             f"slurmstepd: [{job}.{step}]",
             "-c",
@@ -246,6 +456,14 @@ exec -a "slurmstepd: [$job.9]" {folder}/slurmstepd -c '"$@"; :' x "$@"
         (self.folder / "new").write_text("".join(lines))
         (self.folder / "new").rename(self.folder / "table")
 
+    def leave(self, job):
+        """The processes of a job have ended, and Slurm no longer knows it."""
+        for program in self.jobs.pop(job):
+            processes.end_family(program.pid, 0)
+            program.wait()
+        del self.states[job]
+        self.set(*next(iter(self.states.items())))
+
     def work(self, job):
         """The pids of a job's programs."""
         return [
@@ -254,20 +472,26 @@ exec -a "slurmstepd: [$job.9]" {folder}/slurmstepd -c '"$@"; :' x "$@"
 
     def turns(self, *options):
         named = [word for job in self.jobs for word in ("--slurm", job)]
-        command = [sys.executable, "-P", "-m", "harness", "turns", *named, *options]
+        return self.lockstep(*named, *options)
+
+    def lockstep(self, *options):
+        command = [sys.executable, "-P", "-m", "harness", "turns", *options]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, env=self.environment, **pipes)
 
     def stopped(self, job):
         return any(state(pid) == "T" for pid in self.work(job))
 
-    def take_turns(self):
-        """Whether each job was stopped at a look, and at no look both ran."""
+    def seen_stopped(self):
+        """The jobs that were stopped at a look."""
         seen = set()
         for _ in range(300):
             seen |= {job for job in self.jobs if self.stopped(job)}
             time.sleep(0.005)
-        return seen == set(self.jobs)
+        return seen
+
+    def take_turns(self):
+        return self.seen_stopped() == set(self.jobs)
 
 
 @pytest.fixture
@@ -364,3 +588,43 @@ def test_a_suspended_job_is_left_alone(played):
     _, err = process.communicate(timeout=60)
     assert "Slurm has suspended job 7" in err and "Slurm has resumed job 7" in err, err
     assert not any(map(played.stopped, played.jobs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
+def test_jobs_of_a_watched_partition_join_and_leave(played, signum):
+    """A job alone, one on another processor, one that comes and goes, another that comes."""
+    played.start("7", 300)
+    played.start("8", 300, cpu=1)
+    process = played.lockstep("--watch", "gang", "--quantum-ms", "50", "--json")
+    first = json.loads(process.stdout.readline())
+    assert {row["name"]: row["turns"] for row in first["jobs"]} == {"7": "alone", "8": "alone"}
+    assert played.seen_stopped() == set() and not agents("7")
+    played.start("9", 300)
+    assert eventually(lambda: played.seen_stopped() == {"7", "9"}, 30)
+    assert not agents("8")
+    played.set("9", "COMPLETED")
+    played.leave("9")
+    assert eventually(lambda: played.seen_stopped() == set(), 30)
+    played.start("10", 300, cpu="0-1")
+    assert eventually(lambda: played.seen_stopped() == {"7", "8", "10"}, 30)
+    process.send_signal(signum)
+    _, err = process.communicate(timeout=60)
+    if signum != signal.SIGKILL:
+        assert process.returncode == 130 and "the jobs continue" in err and "Traceback" not in err, err
+    assert eventually(lambda: not [*agents("7"), *agents("8"), *agents("10")], 30)
+    assert played.seen_stopped() == set() and all(map(played.work, ("7", "8", "10")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("--slurm", "7", "--slurm", "8"), ("--watch", "gang")])
+def test_a_driver_that_is_killed_at_once_leaves_nothing_stopped(played, options):
+    played.start("7", 300)
+    played.start("8", 300)
+    for after_s in (0.6, 0.9, 1.2, 1.5, 1.8, 2.1):
+        process = played.lockstep(*options, "--quantum-ms", "50")
+        time.sleep(after_s)
+        process.kill()
+        process.communicate()
+    assert eventually(lambda: not agents("7") + agents("8"), 60)
+    assert played.seen_stopped() == set()
