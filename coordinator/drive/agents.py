@@ -92,7 +92,8 @@ def start_elsewhere(
     if len(hosts) > 1:
         words = launcher.together([*TELLING_ENDS, launcher.rank, *ARGV, launcher.rank], hosts)
         ends = directory.log(ends_name(numbers[0]))
-    environment = launcher.environment(directory.marks, hosts=hosts)
+    marks = directory.marks if launcher.ends_with_run else {}
+    environment = launcher.environment(marks, hosts=hosts)
     return AgentLaunch(
         directory, numbers, launch.start(words, environment, ends, log, standard_input=setup.encode())
     )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from coordinator.host.environment import HELD, PYTHON, STEP, UNDO, forwarded, of_command
+from coordinator.host.environment import HELD, PYTHON, STEP, UNDO, forwarded, of_command, undone
 from coordinator.host.launch import LaunchError, run_session
 from workloads import shared_libraries
 from workloads.own_directories import check_own
@@ -89,7 +89,6 @@ class Launcher(ABC):
         source: Variables | None = None,
         *,
         hosts: Words = (),
-        root: bool | None = None,
         command: Variables | None = None,
     ) -> dict[str, str]:
         """The environment for the launcher: ``environment.forwarded`` and the variables that its kind needs.
@@ -98,8 +97,8 @@ class Launcher(ABC):
         users, with variables ``command``, gets ``environment.of_command``. HELD has what would change the
         launcher or our Python, or gets lost between hosts; ``node.exec_rank`` restores it.
         """
-        source = os.environ if source is None else source
-        needed = self.needs(root=os.getuid() == 0 if root is None else root)
+        source = undone(os.environ) if source is None else source
+        needed = self.needs()
         variables, hidden = source, tuple[str, ...]()
         if command is not None:
             hidden = ("BASH_FUNC_", *(name for name in command if name.startswith("PYTHON")))
@@ -117,8 +116,8 @@ class Launcher(ABC):
         rest = json.dumps({name: variables.get(name) for name in held})
         return {**needed, **visible, **extra, "PYTHONPATH": forwarded({}, visible)["PYTHONPATH"], HELD: rest}
 
-    def needs(self, *, root: bool) -> dict[str, str]:
-        """The variables that it needs, as ``root`` or as another user."""
+    def needs(self) -> dict[str, str]:
+        """The variables that it needs."""
         return {}
 
     def memory_apart(self, place: Path) -> dict[str, str]:
@@ -194,7 +193,7 @@ class Hydra(Launcher):
     def together(self, command: Words, hosts: Words) -> list[str]:
         return self.argv(len(hosts), command, hosts, ["-disable-auto-cleanup"])
 
-    def needs(self, *, root: bool) -> dict[str, str]:
+    def needs(self) -> dict[str, str]:
         """An empty topology file, or Hydra leaves one in /tmp when it is killed or a rank aborts."""
         return {"HWLOC_XMLFILE": os.devnull}
 
@@ -264,10 +263,10 @@ class OpenMpi(Launcher):
         ]
         return argv + [word for part in parts for word in (":", *part)][1:]
 
-    def needs(self, *, root: bool) -> dict[str, str]:
+    def needs(self) -> dict[str, str]:
         """With more ranks than cores Open MPI would yield while it polls: no spinning at all."""
         allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return {"OMPI_MCA_mpi_yield_when_idle": "0", **(allowed if root else {})}
+        return {"OMPI_MCA_mpi_yield_when_idle": "0", **(allowed if os.getuid() == 0 else {})}
 
     def memory_apart(self, place: Path) -> dict[str, str]:
         """As any launcher's.
@@ -317,7 +316,7 @@ class Srun(Launcher):
     programs = ("srun",)
     signs = ("slurm",)
     has_children = False
-    keeps = ("SLURM_CONF", "SLURM_JOB_ID")
+    keeps: ClassVar[tuple[str, ...]] = ("SLURM_CONF", "SLURM_JOB_ID")
     """They identify the allocation; others would act as options that the user never set."""
 
     rank = "SLURM_PROCID"
@@ -389,6 +388,7 @@ class JobStep(Srun):
 
     has_children = False
     ends_with_run = False
+    keeps = ("SLURM_CONF",)
 
     job: str = ""
 
@@ -401,17 +401,9 @@ class JobStep(Srun):
     def together(self, command: Words, hosts: Words) -> list[str]:
         return []
 
-    def environment(
-        self,
-        extra: Variables,
-        source: Variables | None = None,
-        *,
-        hosts: Words = (),
-        root: bool | None = None,
-        command: Variables | None = None,
-    ) -> dict[str, str]:
-        variables = forwarded({STEP: self.job}, source)
-        return {n: v for n, v in variables.items() if n == "SLURM_CONF" or not n.startswith("SLURM_")}
+    def needs(self) -> dict[str, str]:
+        """The number of the job, which tells the agent's step from those of the job itself."""
+        return {STEP: self.job}
 
 
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:

@@ -111,7 +111,7 @@ class Cluster:
             command = self.launcher.argv(processes, command)
         ours = forwarded({})
         variables = {one: ours[one] for one in ("PYTHONPATH", "OMP_NUM_THREADS")}
-        variables |= self.launcher.needs(root=os.getuid() == 0)
+        variables |= self.launcher.needs()
         exports = (f"export {shlex.join([f'{key}={value}'])}" for key, value in variables.items())
         how = replace(self.how, setup=(*exports, *self.how.setup))
         return how.of_job(name, folder, command, processes, _limit_min(job)).text

@@ -74,11 +74,13 @@ def test_command_lines_bind_nothing():
     assert Prrte("/x/prterun", "3").argv(2, ["a"])[1:5] == ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
 
 
-def test_open_mpi_spins_and_runs_as_root_only_when_root():
-    as_user = OPENMPI.environment({}, {}, root=False)
+def test_open_mpi_spins_and_runs_as_root_only_when_root(monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    as_user = OPENMPI.environment({}, {})
     assert as_user["OMPI_MCA_mpi_yield_when_idle"] == "0"
     assert "OMPI_ALLOW_RUN_AS_ROOT" not in as_user
-    as_root = OPENMPI.environment({}, {}, root=True)
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    as_root = OPENMPI.environment({}, {})
     assert as_root["OMPI_ALLOW_RUN_AS_ROOT"] == as_root["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
     assert not any(name.startswith("OMPI_") for name in MPICH.environment({}, {}))
 

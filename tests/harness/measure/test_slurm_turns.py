@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fake_commands import fake_commands
 from runs import eventually, state, text
 
-from coordinator.host import identity, job_steps, processes
+from coordinator.drive.agents import start_elsewhere
+from coordinator.host import identity, job_steps, launch, processes
 from coordinator.host.environment import STEP
 from coordinator.host.job_steps import JobSteps, root_of
 from coordinator.host.launchers import JobStep
@@ -339,7 +341,11 @@ def test_an_agent_is_a_step_of_its_job_without_marks(monkeypatch):
     launcher = JobStep("/usr/bin/srun", "", job="7")
     argv = launcher.argv(1, ["agent"], ["n1"])
     assert {"--jobid=7", "--overlap", "--nodelist=n1", "--mem=0"} <= set(argv) and argv[-1] == "agent"
-    environment = launcher.environment({"LOCKSTEP_RUN": "x"}, hosts=["n1"])
+    given = []
+    monkeypatch.setattr(launch, "start", lambda words, variables, *files, **more: given.append(variables))
+    directory = SimpleNamespace(marks={"LOCKSTEP_RUN": "x"}, log=Path)
+    start_elsewhere(directory, SimpleNamespace(encode=str), launcher, ["n1"], [0])
+    (environment,) = given
     assert environment[STEP] == "7" and "LOCKSTEP_RUN" not in environment
     assert {name for name in environment if name.startswith("SLURM_")} == {"SLURM_CONF"}
 
