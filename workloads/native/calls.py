@@ -27,7 +27,7 @@ Under the rule ``spin`` the calls in which a rank waits stay MPI's own, and are 
 """
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 CALLS = """
@@ -240,8 +240,33 @@ class Call:
         return [re.findall(r"\w+", argument)[-1] for argument in self.arguments]
 
     @property
+    def parameters(self) -> str:
+        """All arguments, as a declaration of a function in C has them."""
+        return ", ".join(self.arguments) or "void"
+
+    @property
+    def passed(self) -> str:
+        """All arguments, as a call in C has them."""
+        return ", ".join(self.names)
+
+    @property
     def needs(self) -> str:
         return nonblocking(self.name) if self.kind in ("collective", "sending") else self.name
+
+
+def text_of(*lines: str) -> str:
+    """Lines as the text of a file."""
+    return "\n".join([*lines, ""])
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """Lines inside of braces."""
+    return [f"    {line}" for line in lines]
+
+
+def exported(lines: Iterable[str]) -> str:
+    """The text of declarations of functions that other libraries see."""
+    return text_of("#pragma GCC visibility push(default)", *lines, "#pragma GCC visibility pop")
 
 
 COLLECTIVES = tuple(re.findall(r"(?m)^collective (\w+)\(", CALLS))

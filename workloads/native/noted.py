@@ -7,7 +7,7 @@ calls by the pointer ``under_X``.
 import re
 from collections.abc import Sequence
 
-from workloads.native.calls import COLLECTIVES, Call, nonblocking
+from workloads.native.calls import COLLECTIVES, Call, exported, indented, nonblocking, text_of
 
 COLLECTIVE_CALLS = {*COLLECTIVES, *map(nonblocking, COLLECTIVES), *(f"{name}_init" for name in COLLECTIVES)}
 COLLECTIVE_CALLS |= {"Comm_idup", "Comm_idup_with_info", "Win_fence", "Win_free"}
@@ -29,11 +29,11 @@ def is_collective(call: Call) -> bool:
 
 def declarations(calls: Sequence[Call]) -> str:
     """Text for ``declared.h``: the functions, and the pointers to those under them."""
-    lines = ["#pragma GCC visibility push(default)"]
+    lines = []
     for call in calls:
         lines.append(f"extern __typeof__(((struct own_mpi *)0)->{call.name}) under_{call.name};")
-        lines.append(f"int noted_{call.name}({_arguments(call)});")
-    return "\n".join([*lines, "#pragma GCC visibility pop", ""])
+        lines.append(f"int noted_{call.name}({call.parameters});")
+    return exported(lines)
 
 
 def definitions(calls: Sequence[Call]) -> str:
@@ -46,31 +46,27 @@ def definitions(calls: Sequence[Call]) -> str:
     ]
     for number, call in enumerate(calls):
         lines += _function(number, call)
-    return "\n".join([*lines, ""])
+    return text_of(*lines)
 
 
 def _function(number: int, call: Call) -> list[str]:
     before, after = _around(number, call)
     return [
         f"__typeof__(mpi.{call.name}) under_{call.name};",
-        f"int noted_{call.name}({_arguments(call)})",
+        f"int noted_{call.name}({call.parameters})",
         "{",
-        *(f"    {line}" for line in before),
+        *indented(before),
         f"    struct subject subject = {{{number}, {', '.join(_subject(call))}}};",
         "    struct noted noted __attribute__((cleanup(note_left))) =",
         "        note_entered(&subject, __builtin_frame_address(0));",
-        f"    int error = under_{call.name}({', '.join(call.names)});",
+        f"    int error = under_{call.name}({call.passed});",
         "",
-        *(f"    {line}" for line in after),
+        *indented(after),
         f"    if (!error{_found(call)})",
         "        note_progress(&noted);",
         "    return error;",
         "}",
     ]
-
-
-def _arguments(call: Call) -> str:
-    return ", ".join(call.arguments) or "void"
 
 
 def _subject(call: Call) -> list[str]:

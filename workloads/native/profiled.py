@@ -5,7 +5,7 @@ A function ``profiled_X`` stands in front of ``noted_X``, which says what the ca
 
 from collections.abc import Sequence
 
-from workloads.native.calls import Call
+from workloads.native.calls import Call, exported, indented, text_of
 from workloads.native.noted import is_collective
 
 WAITS_FOR_REQUESTS = {"Wait": "1, request", "Waitall": "count, requests"}
@@ -14,8 +14,7 @@ WAITS_FOR_REQUESTS |= {"Waitany": "count, requests", "Waitsome": "count, request
 
 def declarations(calls: Sequence[Call]) -> str:
     """Text for ``declared.h``."""
-    lines = [f"int profiled_{call.name}({_arguments(call)});" for call in calls]
-    return "\n".join(["#pragma GCC visibility push(default)", *lines, "#pragma GCC visibility pop", ""])
+    return exported(f"int profiled_{call.name}({call.parameters});" for call in calls)
 
 
 def definitions(calls: Sequence[Call]) -> str:
@@ -25,11 +24,7 @@ def definitions(calls: Sequence[Call]) -> str:
     lines.append(f"const unsigned char is_message[] = {{{flags}}};")
     for number, call in enumerate(calls):
         lines += _function(number, call)
-    return "\n".join([*lines, ""])
-
-
-def _arguments(call: Call) -> str:
-    return ", ".join(call.arguments) or "void"
+    return text_of(*lines)
 
 
 def _is_message(call: Call) -> bool:
@@ -54,16 +49,16 @@ def _function(number: int, call: Call) -> list[str]:
         before += ["if (status == MPI_STATUS_IGNORE)", "    status = &own;"]
         after = ["if (!error)", "    timed.source = status->MPI_SOURCE;"]
     return [
-        f"int profiled_{call.name}({_arguments(call)})",
+        f"int profiled_{call.name}({call.parameters})",
         "{",
-        *(f"    {line}" for line in own),
+        *indented(own),
         "    struct timed timed __attribute__((cleanup(profile_left))) =",
         f"        profile_entered({number}, {_awaits(call)}, __builtin_frame_address(0));",
         "    int error;",
         "",
-        *(f"    {line}" for line in before),
-        f"    error = noted_{call.name}({', '.join(call.names)});",
-        *(f"    {line}" for line in after),
+        *indented(before),
+        f"    error = noted_{call.name}({call.passed});",
+        *indented(after),
         "    return error;",
         "}",
     ]

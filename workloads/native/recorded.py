@@ -7,7 +7,7 @@ are written in C, in ``recorded.c``. ``KINDS`` are the kinds of operations in a 
 import re
 from collections.abc import Sequence
 
-from workloads.native.calls import COLLECTIVES, WAITS, Call, nonblocking
+from workloads.native.calls import COLLECTIVES, WAITS, Call, indented, nonblocking, text_of
 
 SENDS = ("SEND", "SSEND", "BSEND")
 KINDS = (
@@ -45,7 +45,7 @@ def declarations(calls: Sequence[Call]) -> str:
         lines.append(
             f"#define UNDER_{call.name}(...) (wait_as_mpi() ? {as_mpi}(__VA_ARGS__) : {ours}(__VA_ARGS__))"
         )
-    return "\n".join([*lines, ""])
+    return text_of(*lines)
 
 
 def definitions(calls: Sequence[Call]) -> str:
@@ -57,16 +57,16 @@ def definitions(calls: Sequence[Call]) -> str:
             lines += _function(call, *(OF_REQUESTS.get(base) or _receiving(call)))
         elif call.kind != "waiting" and base not in WRITTEN:
             lines += _function(call, [], _noted(call))
-    return "\n".join([*lines, ""])
+    return text_of(*lines)
 
 
 def _function(call: Call, before: Sequence[str], noted: Sequence[str]) -> list[str]:
     return [
-        f"int recorded_{call.name}({', '.join(call.arguments)})",
+        f"int recorded_{call.name}({call.parameters})",
         "{",
-        *(f"    {line}" for line in before),
+        *indented(before),
         "    int outer __attribute__((cleanup(op_left))) = op_begin();",
-        f"    int error = UNDER_{call.name}({', '.join(call.names)});",
+        f"    int error = UNDER_{call.name}({call.passed});",
         *("", "    if (outer) {", "        op_returned();", "        if (!error) {"),
         *(f"            {line}" for line in noted),
         *("        }", "        op_end();", "    }", "    return error;", "}"),

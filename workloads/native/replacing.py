@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence, Set
 from pathlib import Path
 
-from workloads.native.calls import TWO_PHASE, WAITS, Call
+from workloads.native.calls import TWO_PHASE, WAITS, Call, exported, indented, text_of
 
 
 def entries(calls: Sequence[Call], left: Set[str], libraries: Sequence[Path]) -> str:
@@ -28,7 +28,7 @@ def entries(calls: Sequence[Call], left: Set[str], libraries: Sequence[Path]) ->
         taken = ", ".join(f"word a{place}" for place in places) or "void"
         passed = ", ".join(f"a{place}" for place in places)
         lines.append(f"ENTRY({number}, {call.name}, ({taken}), ({passed}))")
-    return "\n".join([*lines, ""])
+    return text_of(*lines)
 
 
 def _quoted(text: str) -> str:
@@ -40,7 +40,7 @@ def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
     names = _own(calls)
     members = [f"    __typeof__(PMPI_{name}) *{name};" for name in names]
     prototypes = [
-        f"int {prefix}_{call.name}({', '.join(call.arguments) or 'void'});"
+        f"int {prefix}_{call.name}({call.parameters});"
         for prefix in ("lockstep", "timed", "recorded")
         for call in calls
         if prefix == "recorded" or call.kind in (WAITS if prefix == "timed" else TWO_PHASE)
@@ -51,10 +51,10 @@ def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
         f"#define LARGE_COUNTS {int('MPI_Recv_c' in declared)}",
         *("struct own_mpi {", *members, "};"),
         "int find_own_mpi(struct own_mpi *own, void *(*find)(const char *name));",
-        *("#pragma GCC visibility push(default)", *prototypes, "#pragma GCC visibility pop"),
+        exported(prototypes).rstrip(),
         f"#pragma GCC poison {poisoned}",
     ]
-    return "\n".join([*lines, ""])
+    return text_of(*lines)
 
 
 def definitions(calls: Sequence[Call]) -> str:
@@ -70,7 +70,7 @@ def definitions(calls: Sequence[Call]) -> str:
             lines += _function("lockstep", call, _body(call))
         if call.kind in WAITS:
             lines += _function("timed", call, _timed(call))
-    return "\n".join([*lines, ""])
+    return text_of(*lines)
 
 
 def _own(calls: Sequence[Call]) -> list[str]:
@@ -79,15 +79,15 @@ def _own(calls: Sequence[Call]) -> list[str]:
 
 def _function(prefix: str, call: Call, body: Sequence[str]) -> list[str]:
     return [
-        f"int {prefix}_{call.name}({', '.join(call.arguments)})",
-        *("{", *(f"    {line}" for line in body), "}"),
+        f"int {prefix}_{call.name}({call.parameters})",
+        *("{", *indented(body), "}"),
     ]
 
 
 def _timed(call: Call) -> list[str]:
     return [
         "int64_t begin_ns = now_ns();",
-        f"int error = mpi.{call.name}({', '.join(call.names)});",
+        f"int error = mpi.{call.name}({call.passed});",
         f"wait_timed({WAITS[call.kind]}, begin_ns);",
         "return error;",
     ]
@@ -150,12 +150,11 @@ def _alike(names: Set[str], where: str, side: str) -> list[str]:
 
 def _body(call: Call) -> list[str]:
     """The lines that take the place of a call."""
-    arguments = ", ".join(call.names)
-    met = f"return error ? error : mpi.{call.name}({arguments});"
+    met = f"return error ? error : mpi.{call.name}({call.passed});"
     if call.kind in ("meeting", "entering", "exposing"):
         brief = ["nap_briefly();"] if call.kind == "exposing" else []
         return ["int error = stays_own(comm) ? MPI_SUCCESS : wait_entered(comm);", *brief, met]
-    own = f"error = mpi.{call.name}({arguments})"
+    own = f"error = mpi.{call.name}({call.passed})"
     if call.kind == "polling":
         found = "flag" if "flag" in call.names else "outcount"
         begun = "int announced __attribute__((cleanup(poll_left))) = poll_begin();"
@@ -186,8 +185,8 @@ def _body(call: Call) -> list[str]:
     wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"
     remote = "stays_own(comm) || spans_groups(comm)" if "root" in call.names else "stays_own(comm)"
     own = "dest == MPI_PROC_NULL" if peers else remote  # which fails where the communicator was revoked
-    plain = [f"if ({own})", f"    return mpi.{call.name}({arguments});"]
-    start = f"error = mpi.{call.needs}({arguments}, &request);"
+    plain = [f"if ({own})", f"    return mpi.{call.name}({call.passed});"]
+    start = f"error = mpi.{call.needs}({call.passed}, &request);"
     if call.meets_in_place:
         plain += ["if (sendbuf == MPI_IN_PLACE) {", "    error = wait_entered(comm);", f"    {met}", "}"]
     plain += _ignored(call)
