@@ -6,7 +6,6 @@ A :class:`History` hears of the run meanwhile.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from coordinator.owners import Owner
 from coordinator.policies import Policy
@@ -223,12 +222,15 @@ class Result:
     throttled: tuple[int, float] | None = None
 
 
-class History(Protocol):
-    """Hears what happens in a run; times are nanoseconds since its start."""
+class History:
+    """Hears what happens in a run; times are nanoseconds since its start. This one keeps nothing.
+
+    ``begin_ns`` is where the run's clock begins: 0, or later if this is the rest of a run.
+    """
 
     @property
     def begin_ns(self) -> int:
-        """Where the run's clock begins: 0, or later if this is the rest of a run."""
+        return 0
 
     def begins(self, job: int, at_ns: int) -> None:
         """A job begins; again if it has lost its processors."""
@@ -237,16 +239,4 @@ class History(Protocol):
         """A job has finished or failed, with what its ranks have reported."""
 
 
-class NoHistory:
-    """The history of a whole run, which is not kept."""
-
-    begin_ns = 0
-
-    def begins(self, job: int, at_ns: int) -> None:
-        pass
-
-    def ends(self, job: JobResult, ranks: Sequence[RankResult], at_ns: int) -> None:
-        pass
-
-
-NO_HISTORY = NoHistory()
+NO_HISTORY = History()

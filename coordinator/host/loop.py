@@ -6,7 +6,9 @@ import selectors
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic_ns
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+from coordinator.host.processes import Process
 
 _CLOCK_MONOTONIC = 1
 _ABSOLUTE = 1
@@ -67,19 +69,12 @@ class _Callbacks(NamedTuple):
     on_room: Callable[[], None] | None
 
 
-class Ending(Protocol):
-    """A handle that turns readable when something ends (``processes.Process``)."""
-
-    def fileno(self) -> int: ...
-    def close(self) -> None: ...
-
-
 class Loop:
     """Calls back for every watched file that is readable, or writable."""
 
     def __init__(self) -> None:
         self._selector = selectors.EpollSelector()
-        self._ending = set[Ending]()
+        self._ending = set[Process]()
         self._alarm = Alarm()
         self._lead_ns = 0
         self.watch(self._alarm, self._alarm.acknowledge)
@@ -92,8 +87,8 @@ class Loop:
         """Call back whenever ``file`` is readable; without a callback only wake up."""
         self._selector.register(file, selectors.EVENT_READ, _Callbacks(on_input, None))
 
-    def watch_end(self, handle: Ending, on_end: Callable[[], None]) -> None:
-        """Call back once, at the end that ``handle`` shows; the loop closes it then, or when it is closed."""
+    def watch_end(self, handle: Process, on_end: Callable[[], None]) -> None:
+        """Call back once, at the end of a process; the loop closes it then, or when it is closed."""
 
         def ended() -> None:
             self.unwatch(handle)

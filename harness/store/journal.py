@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coordinator.view import ANY_JOB, arrival_after_ns
-from coordinator.workload import JobResult, ParallelJob, Result
+from coordinator.workload import History, JobResult, ParallelJob, Result
 from harness.store.conditions import Conditions
 from harness.store.payloads import BROKEN
 from harness.store.records import RunRecord
@@ -170,7 +170,7 @@ class Found:
     whole_bytes: int = 0
 
 
-class Journal:
+class Journal(History):
     """The history of a run, which it writes to an open ``file``, if any, behind what is ``found`` there.
 
     ``first`` is the first line to write, and a run in which no job begins writes none. After a line that
