@@ -9,7 +9,7 @@ from pathlib import Path
 from coordinator.decide.session import Session
 from coordinator.host import directories, mechanisms, processes
 from coordinator.host.directories import DirectoryGuardian
-from coordinator.host.environment import of_command
+from coordinator.host.environment import Variables, of_command
 from coordinator.host.launcher_options import accepted
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
@@ -37,7 +37,7 @@ class LaunchPlan:
     reason: str
     launcher: Launcher
     own: Mapping[int, Launcher]
-    variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    variables: Mapping[int, Variables] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def of(self, job: int) -> Launcher:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from coordinator.host.environment import Variables
 from coordinator.host.named_hosts import launcher_words, options_of, parts
 
 TOOLS = ("taskset", "numactl", "likwid-pin", "likwid-mpirun", "hwloc-bind", "dplace", "omplace", "schedtool")
@@ -33,12 +34,12 @@ VARIABLE_OPTIONS = ("genv", "env", "x")
 """Options with a parameter, or a variable, and its value."""
 
 
-def chosen_by(command: Sequence[str], variables: Mapping[str, str]) -> str:
+def chosen_by(command: Sequence[str], variables: Variables) -> str:
     """The word or variable that chooses processors; empty if a launcher chooses by itself."""
     return next(_signs(command, variables), "")
 
 
-def _signs(command: Sequence[str], variables: Mapping[str, str]) -> Iterator[str]:
+def _signs(command: Sequence[str], variables: Variables) -> Iterator[str]:
     yield from (part for word in command for part in parts(word) if Path(part).name in TOOLS)
     for option, value in options_of(launcher_words(command)):
         if option in LISTS:

@@ -10,12 +10,12 @@ import fcntl
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from coordinator.host.environment import PYTHON, forwarded
+from coordinator.host.environment import PYTHON, Variables, forwarded
 from workloads.own_directories import check_own, check_way
 from workloads.validation import InputError
 
@@ -37,7 +37,7 @@ class DirectoryGuardian:
     def __init__(self, path: Path) -> None:
         self._start(_REMOVE, [str(path), str(path.parent)], {"PATH": "/usr/bin:/bin"})
 
-    def _start(self, then: str, words: Sequence[str], variables: Mapping[str, str]) -> None:
+    def _start(self, then: str, words: Sequence[str], variables: Variables) -> None:
         reading_end, self._word = os.pipe()
         try:
             self._shell = subprocess.Popen(

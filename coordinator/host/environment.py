@@ -15,6 +15,8 @@ from pathlib import Path
 import workloads
 from workloads.launcher_names import RANK_VARIABLES
 
+Variables = Mapping[str, str]  # of an environment, by name
+
 UNDO = "LOCKSTEP_UNDO"  # says what ``launchers.launched`` has set for a command
 
 HELD = "LOCKSTEP_HELD"
@@ -39,7 +41,7 @@ OF_MPI = ("MPICH_", "MPIR_", "HYDRA_", "I_MPI_", "OMPI_", "OPAL_", "PMIX_MCA_", 
 PREFIXES = ("LC_", "PYTHON", "MPI4PY_", "SLURM_", *OF_MPI)
 
 
-def forwarded(extra: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
+def forwarded(extra: Variables, source: Variables | None = None) -> dict[str, str]:
     """The allowed part of ``source`` (default: our own environment), overridden by ``extra``.
 
     PYTHONPATH begins with the directory of our packages, so that ranks import the same ones in an
@@ -57,7 +59,7 @@ def forwarded(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
     return {**passed, **extra}
 
 
-def of_command(variables: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
+def of_command(variables: Variables, source: Variables | None = None) -> dict[str, str]:
     """The environment of a command: ``source`` (default: ours) without MPI's and ours, and ``variables``."""
     result = undone(os.environ if source is None else source)
     return {n: v for n, v in result.items() if not _inside(n) and not n.startswith("LOCKSTEP_")} | dict(
@@ -69,7 +71,7 @@ def _inside(name: str) -> bool:
     return name.startswith(RANK_VARIABLES) and not name.startswith("PMIX_MCA_")  # settings of users
 
 
-def undone(source: Mapping[str, str]) -> dict[str, str]:
+def undone(source: Variables) -> dict[str, str]:
     """An environment without what ``launched`` has set in it; additions of others since then are kept."""
     result = dict(source)
     try:

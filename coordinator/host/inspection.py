@@ -13,11 +13,12 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from coordinator.host import identity
+from coordinator.host.environment import Variables
 from coordinator.host.processes import Process, end_family
 
 LIMIT_S = 5.0
@@ -53,7 +54,7 @@ class Outcome:
 
 
 def inspect(
-    inspections: Sequence[Inspection], environment: Mapping[str, str], limit_s: float = LIMIT_S
+    inspections: Sequence[Inspection], environment: Variables, limit_s: float = LIMIT_S
 ) -> list[Outcome]:
     """The outcomes of these commands, of which AT_ONCE run at a time, after ``limit_s`` at the latest.
 
@@ -89,7 +90,7 @@ def inspect(
 class _Tool:
     """A tool that runs, and what it has printed so far."""
 
-    def __init__(self, inspection: Inspection, environment: Mapping[str, str]) -> None:
+    def __init__(self, inspection: Inspection, environment: Variables) -> None:
         status = identity.stat(inspection.pid)
         self.pid = inspection.pid
         self._may_leave_a_stop = inspection.stops and status is not None and status.state not in "Tt"

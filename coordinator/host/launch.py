@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coordinator.host import guardian, identity, processes
 from coordinator.host.causes import explained, without_room
+from coordinator.host.environment import Variables
 from coordinator.host.processes import Process, children
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import LockstepError
@@ -31,7 +32,7 @@ class TooLongError(LaunchError):
 
 def start(
     argv: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Variables,
     out: Path,
     err: Path,
     inherited: Sequence[int] = (),
@@ -131,9 +132,7 @@ class OrphanedLauncher:
         return self._patience_ns is not None and now_ns - self._alone_ns >= self._patience_ns
 
 
-def run_session(
-    argv: Sequence[str], environment: Mapping[str, str], timeout_s: float, *, parent: bool = True
-) -> str:
+def run_session(argv: Sequence[str], environment: Variables, timeout_s: float, *, parent: bool = True) -> str:
     """Run a short program, of which nothing remains even if we are killed; return its standard output.
 
     ``parent``: whether it certainly starts children.

@@ -15,12 +15,12 @@ import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from coordinator.host.environment import HELD, PYTHON, STEP, UNDO, forwarded, of_command, undone
+from coordinator.host.environment import HELD, PYTHON, STEP, UNDO, Variables, forwarded, of_command, undone
 from coordinator.host.launch import LaunchError, run_session
 from workloads import shared_libraries
 from workloads.own_directories import check_own
@@ -29,7 +29,6 @@ from workloads.validation import InputError
 TRIAL_S = 60.0
 
 Words = Sequence[str]
-Variables = Mapping[str, str]
 
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 

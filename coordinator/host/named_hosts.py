@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from coordinator.host.environment import Variables
 from coordinator.host.launchers import is_launcher
 
 NAMING = {"hosts", "host", "H", "w", "nodelist"}
@@ -28,7 +29,7 @@ FILE_OF_SITE = "/etc/openmpi/openmpi-default-hostfile"
 NODES_OF_SLURM = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
 
-def elsewhere(commands: Iterable[Sequence[str]], variables: Mapping[str, str]) -> bool:
+def elsewhere(commands: Iterable[Sequence[str]], variables: Variables) -> bool:
     """Whether ranks of these commands, with these environment variables, may start on another host.
 
     Scripts are not read: a launcher in one names hosts that are not seen here.
@@ -36,7 +37,7 @@ def elsewhere(commands: Iterable[Sequence[str]], variables: Mapping[str, str]) -
     return any(True for _ in of_others(commands, variables))
 
 
-def of_others(commands: Iterable[Sequence[str]], variables: Mapping[str, str]) -> Iterator[str]:
+def of_others(commands: Iterable[Sequence[str]], variables: Variables) -> Iterator[str]:
     """What names other hosts: words of these commands, variables, and the file of the site."""
     yield from (name for name in NODES_OF_SLURM if variables.get(name, "1") != "1")
     if not all(map(_is_here, variables.get("LSB_HOSTS", "").split())):

@@ -19,7 +19,7 @@ from coordinator.policies import Policy
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.policies.registry import blamed
 from coordinator.topology import FLAT, Topology, runs
-from coordinator.view import ANY_JOB, After, Decision, Job, Machine, Reason
+from coordinator.view import ANY_JOB, After, Decision, Job, Machine, Placement, Reason
 from harness.simulator import interruption
 from harness.simulator.jobs.losses import FragmentationMeter, Relocations
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
@@ -143,7 +143,7 @@ class _JobLevelRun:
         self.finish_ns = np.full(n, NEVER_NS)
         self.first = np.full(n, -1)
         self.held_ns = np.zeros(n)
-        self.places: dict[int, tuple[int, ...]] = {}
+        self.places: dict[int, Placement] = {}
         self.used: list[tuple[int, float]] = []
         self.left_ns: dict[int, int] = {}
         self.vacated_ns: dict[int, int] = {}

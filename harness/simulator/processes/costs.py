@@ -15,9 +15,6 @@ processor brings its whole set.
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import (
     COMPUTE,
@@ -28,6 +25,7 @@ from harness.simulator.processes.model import (
     OVERRUNS,
     READING,
     YIELDED,
+    Integers,
     Records,
     State,
 )
@@ -54,7 +52,7 @@ def exponential_ns(source: Records, mean_ns: int) -> int:
 
 
 @hot
-def drawn(source: Records, values: NDArray[np.int64]) -> int:
+def drawn(source: Records, values: Integers) -> int:
     return int(values[below(source, len(values))])
 
 

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coordinator.topology import FLAT, Topology
 from coordinator.view import UNKNOWN, After, ExecutionTime, Machine, Submitter
 from harness.simulator.processes.local import eevdf
 from harness.simulator.processes.local.scheduler import KNOWN, Table, slices_of
-from harness.simulator.processes.model import BOUND, MACHINE, Records, State
+from harness.simulator.processes.model import BOUND, MACHINE, Integers, Records, State
 from harness.simulator.processes.operations import ReplayedProgram
 from workloads.constants import CONSTANTS, MachineConstants, Rows
 from workloads.machine import QUEUES, TICKS_PER_S, check_values, lost_processors
@@ -185,7 +184,7 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
     record.skips = like_paper and constant and plain and not record.fair and not timeline
 
 
-def samples_ns(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
+def samples_ns(machine: SimulatedMachine) -> dict[str, Integers]:
     """The arrays of ``model.State`` from which costs and times are drawn; empty where nothing is."""
     arrays = [(one, _rows_ns if one.kind == Rows else _whole_ns) for one in CONSTANTS]
     found = {
@@ -197,11 +196,11 @@ def samples_ns(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
     return {name: array if name in kept or array.any() else array[:0] for name, array in found.items()}
 
 
-def _whole_ns(times_us: Sequence[float]) -> NDArray[np.int64]:
+def _whole_ns(times_us: Sequence[float]) -> Integers:
     return np.array([round(time_us * 1e3) for time_us in times_us or (0.0,)])
 
 
-def _rows_ns(rows_us: Sequence[Sequence[float]]) -> NDArray[np.int64]:
+def _rows_ns(rows_us: Sequence[Sequence[float]]) -> Integers:
     return np.array([_whole_ns(row) for row in rows_us] or np.zeros((0, 1)), dtype=np.int64)
 
 

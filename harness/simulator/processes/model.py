@@ -324,6 +324,8 @@ CLOCK = aligned(
     throttled_ns="int64",  # of all processors together
 )
 
+Integers = NDArray[np.int64]
+
 Records = Any  # a numpy.recarray of one of the types above
 
 
@@ -338,9 +340,9 @@ class State(NamedTuple):
     locks: Records
     """Of one job after the other, as ``channels`` of recorded programs and ``bursts_ns`` are."""
     channels: Records
-    arrivals: NDArray[np.int64]
+    arrivals: Integers
     """(channels, messages remembered) when message n arrives, in column n mod columns."""
-    bursts_ns: NDArray[np.int64]
+    bursts_ns: Integers
     """Response times of the bursts of interactive jobs."""
     operations: Records
     """(N, operations at hand); operation k of a process is in column k mod columns."""
@@ -351,47 +353,47 @@ class State(NamedTuple):
     residents: NDArray[np.int32]
     """(P, R) processes placed on each processor, by number, as many as its record states; R is the most that
     one can have."""
-    timers: NDArray[np.int64]
+    timers: Integers
     """A tournament tree: the root, entry 1, is the least of the leaves; leaf p is processor p's next timer,
     as time << shift | p."""
     stale: NDArray[np.int32]
     """(P,) processors whose leaves have to be entered again, as many as the clock says."""
-    messages: NDArray[np.int64]
+    messages: Integers
     """A ring of messages under way by time of arrival, each time << shift | message. Message 2 w is from
     waiting process w (a read request or its arrival at a barrier), 2 w + 1 the reply to it: a process waits
     for one thing at a time, so w identifies the message. If w runs a recorded program, 2 w is the notice of
     large messages for which it has asked, also in addition to a reply."""
     hops: NDArray[np.int16]
     """(P, P) between processors; (1, 1) where they cost nothing."""
-    samples: NDArray[np.int64]
+    samples: Integers
     """(N + J, ...) waits that the adaptive rules remember: a row for each process, then one for the root of
     each job."""
-    waits: NDArray[np.int64]
+    waits: Integers
     """(J, kind, outcome, [count, nanoseconds])."""
-    accounts: NDArray[np.int64]
+    accounts: Integers
     """(N, 8) for each process: time by category while it had its processor, number of dispatches, first
     dispatch, and when it last lost the processor."""
-    moved: NDArray[np.int64]
+    moved: Integers
     """(P, 8) what processes have used of each processor that they have left, less what they had used
     elsewhere before they came."""
-    turns: NDArray[np.int64]
+    turns: Integers
     """(P, N) when each process last had the processor, in turns of it; (1, 1) without caches."""
-    switch_delay_ns: NDArray[np.int64]
+    switch_delay_ns: Integers
     """How late slots end, all values equally likely, as in all that follows."""
-    tick_delay_ns: NDArray[np.int64]
+    tick_delay_ns: Integers
     """How late ticks are; empty if they come in time."""
-    switch_deviation_ns: NDArray[np.int64]
+    switch_deviation_ns: Integers
     """How much more or less than usual dispatches cost; empty if all cost the same."""
-    overrun_ns: NDArray[np.int64]
+    overrun_ns: Integers
     """By how much longer than asked computations take; empty without overruns."""
-    idle_times_ns: NDArray[np.int64]
-    switch_after_idle_ns: NDArray[np.int64]
-    send_after_idle_ns: NDArray[np.int64]
+    idle_times_ns: Integers
+    switch_after_idle_ns: Integers
+    send_after_idle_ns: Integers
     """(idle times, ...) costs after each of the idle times, or no row."""
     slots: NDArray[np.int8]
     """(slots, N) who may run in each slot; ``slot_ns`` their lengths."""
-    slot_ns: NDArray[np.int64]
+    slot_ns: Integers
     table: NDArray[np.int32]
     """The local scheduler's dispatch table, one row per priority."""
-    timeline: NDArray[np.int64]
+    timeline: Integers
     """Rows of (time, processor, process, category, other) where recording is on (``Outcome``)."""

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.simulator.processes import model as m
+from harness.simulator.processes.model import Integers
 from workloads.program import Draws, Program
 from workloads.validation import InputError
 
@@ -160,7 +161,7 @@ class Part(NamedTuple):
     """Operations that the processes of a recorded program execute ``times`` times over."""
 
     operations: tuple[Operations, ...]  # of each process; messages are numbered from 0 within one time
-    messages: NDArray[np.int64]  # how many go over each channel in one time
+    messages: Integers  # how many go over each channel in one time
     times: int = 1  # at least 1
 
 

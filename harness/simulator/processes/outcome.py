@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coordinator.view import Placement
 from harness.simulator.processes import model as m
 from harness.simulator.processes.machine import SimulatedJob
-from harness.simulator.processes.model import State
+from harness.simulator.processes.model import Integers, State
 from workloads.record import WaitCounts
 
 
@@ -36,7 +36,7 @@ class JobOutcome:
     """
 
     number: int
-    placement: tuple[int, ...]
+    placement: Placement
     arrival_ns: int
     finish_ns: int | None
     cpu_ns: tuple[int, ...]
@@ -64,8 +64,8 @@ class Outcome:
 
     jobs: tuple[JobOutcome, ...]  # in order of their numbers
     end_ns: int  # when it ended
-    spent_ns: NDArray[np.int64]  # (P, 5) time of each processor by category; each row sums to ``end_ns``
-    switches: NDArray[np.int64]  # dispatches of each processor
+    spent_ns: Integers  # (P, 5) time of each processor by category; each row sums to ``end_ns``
+    switches: Integers  # dispatches of each processor
     messages: int  # messages handled
     timers: int  # expired timers: ends of phases, gaps, switches and spins, and ticks
     throttled_ns: int  # time in which processors stood still by a quota, although processes were ready
@@ -74,7 +74,7 @@ class Outcome:
     # ``other`` is the process that is read from; in a row of a switch or of no process the one that blocked
     # there and then. Process numbers run through the jobs in order of arrival, then through their second
     # launches, and so on; -1 is none. Empty unless asked for.
-    timeline: NDArray[np.int64] = field(repr=False)
+    timeline: Integers = field(repr=False)
 
     @property
     def makespan_ns(self) -> int | None:
@@ -107,9 +107,9 @@ class Outcome:
 
 def summarize(
     jobs: Mapping[int, SimulatedJob],
-    placements: Mapping[int, tuple[int, ...]],
+    placements: Mapping[int, Placement],
     state: State,
-    timeline: NDArray[np.int64],
+    timeline: Integers,
     failure: str,
 ) -> Outcome:
     """The outcome that ``state`` holds; ``jobs`` by the indices of the records of their last launches."""
@@ -139,7 +139,7 @@ def summarize(
 
 
 def _job_outcome(
-    state: State, index: int, job: SimulatedJob, placement: tuple[int, ...], requeued: int
+    state: State, index: int, job: SimulatedJob, placement: Placement, requeued: int
 ) -> JobOutcome:
     record = state.jobs[index]
     count = record.processes if placement else 0
@@ -172,6 +172,6 @@ def _job_outcome(
     )
 
 
-def _waits(counts: NDArray[np.int64]) -> WaitCounts:
+def _waits(counts: Integers) -> WaitCounts:
     (spun, spun_ns), (blocked, blocked_ns) = counts.tolist()
     return WaitCounts(spun, blocked, spun_ns, blocked_ns, blocks=blocked)

@@ -10,19 +10,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
-from coordinator.view import Job
+from coordinator.view import Job, Placement
 from coordinator.workload import seen
 from harness.simulator import interruption
 from harness.simulator.processes import model as m
 from harness.simulator.processes import state
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.processes.model import State
+from harness.simulator.processes.model import Integers, State
 from harness.simulator.processes.operations import Stream, bursts, phases, sections, tasks
 from harness.simulator.processes.outcome import Outcome, summarize
 from workloads.bounds import fits, within
@@ -203,8 +202,8 @@ class _ProcessLevelRun:
     ) -> None:
         self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
         self.state = state.allocate(machine, self.jobs * launches, timeline)
-        self.placements: dict[int, tuple[int, ...]] = {}
-        self.timeline: list[NDArray[np.int64]] = []
+        self.placements: dict[int, Placement] = {}
+        self.timeline: list[Integers] = []
         self._index = {job.number: index for index, job in enumerate(self.jobs)}
         self._rule = rule
         self._seeds = seeds

@@ -11,7 +11,7 @@ from coordinator.view import Decision
 from harness.simulator.processes import model as m
 from harness.simulator.processes.local.scheduler import TICKS_PER_UPDATE
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, fill, samples_ns
-from harness.simulator.processes.model import Records, State
+from harness.simulator.processes.model import Integers, Records, State
 from harness.simulator.processes.operations import Operations, phase_length
 from harness.simulator.processes.ready_queues import BALANCE_TICKS
 from workloads import waiting_rules
@@ -253,7 +253,7 @@ def reallot(state: State, index: int, placement: Sequence[int]) -> None:
 
 def slot_arrays(
     state: State, decision: Decision, indices: dict[int, int]
-) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int8], Integers]:
     """The table of ``decision`` as ``State.slots`` and ``State.slot_ns``.
 
     ``indices`` gives the index of each job's record by the job's number.
