@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import mechanisms, processes
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.workload import Node
 from harness import Interrupted
 from harness.analyse import result_warnings, results_document, summary

@@ -107,7 +107,7 @@ def calls(tree):
     return {ast.unparse(node.func) for node in nodes(tree) if isinstance(node, ast.Call)}
 
 
-MAY_NAME_PYTHON = ("coordinator/host/environment.py", "coordinator/host/launchers.py")
+MAY_NAME_PYTHON = ("coordinator/host/environment.py", "coordinator/host/launcher_choice.py")
 """Others start our processes by ``environment.PYTHON``, which ignores the current directory."""
 
 

@@ -10,8 +10,9 @@ from coordinator.decide.session import Session
 from coordinator.host import directories, mechanisms, processes
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.environment import Variables, of_command
+from coordinator.host.launcher_choice import find_launcher, launcher_at, unchanged
 from coordinator.host.launcher_options import accepted
-from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
+from coordinator.host.launchers import Launcher
 from coordinator.view import Job, Machine
 from coordinator.workload import Workload, seen
 from workloads import locks, native

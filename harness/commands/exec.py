@@ -290,7 +290,7 @@ def _prepare(
     options: Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
     """The library and its variables; also imports what the command needs once its guardian has started."""
-    from coordinator.host import causes, launch, launchers, lost_proxies, named_hosts  # noqa: F401, PLC0415
+    from coordinator.host import causes, launch, launcher_choice, lost_proxies, named_hosts  # noqa: F401, PLC0415
     from harness.measure import registrar  # noqa: F401, PLC0415
 
     compiled, variables = preload(options, command, watcher)
@@ -432,7 +432,7 @@ def _pass_on(
 
 def _may_lose_signals(command: Sequence[str]) -> bool:
     """Whether a command is a launcher that loses a signal of its first milliseconds."""
-    from coordinator.host.launchers import launcher_at  # noqa: PLC0415
+    from coordinator.host.launcher_choice import launcher_at  # noqa: PLC0415
     from workloads import native  # noqa: PLC0415
 
     if not native.is_launcher(command):

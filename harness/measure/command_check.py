@@ -12,8 +12,9 @@ from pathlib import Path
 
 from coordinator.host import quotas
 from coordinator.host.bindings import Mask
+from coordinator.host.launcher_choice import candidates
 from coordinator.host.launcher_options import COUNTS
-from coordinator.host.launchers import Launcher, OpenMpi, candidates, kind_at
+from coordinator.host.launchers import Launcher, OpenMpi, kind_at
 from coordinator.host.named_hosts import FILES, of_others
 from coordinator.host.processes import name_of
 from coordinator.host.rank_processes import RankProcess, RankProcesses

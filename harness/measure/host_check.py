@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from coordinator.host import causes, mechanisms, quotas
-from coordinator.host.launchers import find_launcher, launchers
+from coordinator.host.launcher_choice import find_launcher, launchers
 from coordinator.host.processor_claims import rivals
 from coordinator.host.rundir import SHARED_MEMORY
 from harness.measure import runner

@@ -20,7 +20,8 @@ from typing import Self
 from coordinator.host.environment import PYTHON, forwarded
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.launch import tail
-from coordinator.host.launchers import Launcher, Srun, find_launcher
+from coordinator.host.launcher_choice import find_launcher
+from coordinator.host.launchers import Launcher, Srun
 from coordinator.workload import ParallelJob
 from harness.measure.plan import BackEnd, Task
 from harness.measure.session import MeasurementSession, Watcher

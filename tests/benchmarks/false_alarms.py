@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import LOCKSTEP, OPENMPI, SUPPORT
 
-from coordinator.host.launchers import launcher_at
+from coordinator.host.launcher_choice import launcher_at
 from harness.analyse.rank_report import NO_CONCLUSION
 
 

@@ -25,7 +25,7 @@ from benchmark import PROGRAMS, compiled, headed, parsed, tabled
 from hangs import LANGUAGES, RANKS, hang, started
 from netns_cluster import cluster
 
-from coordinator.host.launchers import launcher_at
+from coordinator.host.launcher_choice import launcher_at
 from workloads import native
 
 USUAL = ("mpiexec", "mpiexec.mpich", "mpirun.openmpi")

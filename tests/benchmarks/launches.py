@@ -18,7 +18,7 @@ from benchmark import headed, parsed, tabled
 
 from coordinator.drive import agents
 from coordinator.host import processes
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.zmq_transport import Keys

@@ -30,7 +30,7 @@ from benchmark import headed, parsed, tabled
 from places import ROOT
 from slurm_cluster import slurm_cluster, unavailable
 
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.host.processes import JOB, environment_of
 from harness.store.database import Store
 from harness.store.records import DEDICATED, POLICY

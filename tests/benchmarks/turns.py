@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from benchmark import PROGRAMS, answer, compiled, parsed, shown
 
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 
 JOBS = 3
 SETTLED_S = 1.0

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from benchmark import compiled, parsed, shown
 from netns_cluster import cluster, unavailable
 
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 
 JOBS = 3
 LOCKSTEP = (sys.executable, "-P", "-m", "harness")

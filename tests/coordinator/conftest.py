@@ -5,7 +5,7 @@ from hosts import Host
 
 from coordinator import policies
 from coordinator.drive.nodes import Nodes
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol

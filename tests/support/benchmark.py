@@ -105,7 +105,7 @@ def write_hpcc(folder, order):
 
 def launched(launcher, ranks, program):
     """The command line of ranks that are bound to no core, however many there are."""
-    from coordinator.host.launchers import launcher_at  # noqa: PLC0415
+    from coordinator.host.launcher_choice import launcher_at  # noqa: PLC0415
 
     openmpi = launcher_at(launcher).kind == "openmpi"
     unbound = ["--oversubscribe", "--bind-to", "none"] if openmpi else ["-bind-to", "none"]

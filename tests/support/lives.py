@@ -20,7 +20,7 @@ from netns_cluster import cluster
 from places import SUPPORT
 from runs import AMONG_OTHERS, command, everything_in, state, text, two_processors
 
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.host.mechanisms import known
 from workloads import native
 

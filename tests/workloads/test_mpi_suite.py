@@ -6,7 +6,7 @@ import sys
 import pytest
 from places import ROOT
 
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 
 
 @pytest.mark.slow

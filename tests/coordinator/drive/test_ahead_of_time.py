@@ -11,7 +11,7 @@ from runs import command, eventually, needs_two, running, state, workload
 from coordinator.drive import driver, running_jobs
 from coordinator.drive.driver import run_workload
 from coordinator.host.background import Background
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.host.processes import JOB, environment_of
 
 pytestmark = pytest.mark.slow

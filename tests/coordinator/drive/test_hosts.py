@@ -55,7 +55,7 @@ def test_three_jobs_run_across_two_hosts(hosts, options):
 def calibrate(hosts):
     """Measure messages between the hosts; samples by quantity are printed."""
     script = (
-        "import json, sys; from coordinator.host.launchers import find_launcher; "
+        "import json, sys; from coordinator.host.launcher_choice import find_launcher; "
         "from harness.measure import calibrate; "
         "hosts = json.loads(sys.argv[1]); launcher = find_launcher(hosts=hosts); "
         "print(json.dumps(calibrate.mpi_probe_between(launcher, hosts)()))"

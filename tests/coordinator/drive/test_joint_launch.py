@@ -15,7 +15,8 @@ from runs import command, eventually, state
 from coordinator import policies
 from coordinator.drive import agents
 from coordinator.drive.nodes import Nodes
-from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher
+from coordinator.host.launcher_choice import find_launcher
+from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun
 from coordinator.host.loop import Loop
 from coordinator.host.processes import RUN, marked
 from coordinator.wire import agent_config, protocol

@@ -18,7 +18,7 @@ from runs import workload
 
 from coordinator.drive import preflight, running_jobs
 from coordinator.drive.driver import run_workload
-from coordinator.host.launchers import find_launcher, launcher_at
+from coordinator.host.launcher_choice import find_launcher, launcher_at
 from workloads.native import NativeError
 from workloads.validation import InputError
 from workloads.work import Command

@@ -12,7 +12,8 @@ from runs import AMONG_OTHERS, two_processors, workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.environment import HELD, of_command
-from coordinator.host.launchers import Hydra, OpenMpi, Srun, find_launcher, launcher_at
+from coordinator.host.launcher_choice import find_launcher, launcher_at
+from coordinator.host.launchers import Hydra, OpenMpi, Srun
 from workloads.validation import InputError
 from workloads.work import Command
 

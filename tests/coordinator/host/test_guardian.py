@@ -19,7 +19,7 @@ from runs import HIDE, Run, eventually, everything_in, spawned, state
 from coordinator.host import cleanup, guarded_program, guardian, processes
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.environment import forwarded
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
 from coordinator.host.processes import find
 from workloads.validation import LockstepError

@@ -14,10 +14,11 @@ from fake_commands import fake_commands
 from places import ROOT, SUPPORT
 from runs import eventually, spawned, workload
 
-from coordinator.host import launch, launchers
+from coordinator.host import launch, launcher_choice, launchers
 from coordinator.host.environment import forwarded
 from coordinator.host.launch import LaunchError, run_session
-from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, find_launcher, recognize, unchanged
+from coordinator.host.launcher_choice import find_launcher, unchanged
+from coordinator.host.launchers import Hydra, OpenMpi, Prrte, Srun, recognize
 from coordinator.host.processes import RUN, marked
 from harness.application import real_tools
 from harness.spec.colocate import table
@@ -46,11 +47,11 @@ def test_slurms_launcher_is_used_where_a_command_names_it_in_an_allocation_and_n
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(InputError, match="allocation"):
-        launchers.launcher_at("srun")
+        launcher_choice.launcher_at("srun")
     with pytest.raises(InputError, match="there is none beside Python"):
         find_launcher()
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    launcher = launchers.launcher_at("srun")
+    launcher = launcher_choice.launcher_at("srun")
     assert launcher == Srun(str(program), "23.11.1") and str(launcher) == f"srun 23.11.1 ({program})"
     assert launcher.argv(2, ["./a"])[:2] == [str(program), "--overlap"]
 
@@ -257,7 +258,7 @@ def test_another_launcher_is_one_class(tmp_path, monkeypatch):
 
     program = tmp_path / "toyrun"
     monkeypatch.setenv("PATH", fake_commands(tmp_path, toyrun="echo Toy 1.2"))
-    launcher = launchers.launcher_at("toyrun")
+    launcher = launcher_choice.launcher_at("toyrun")
     assert launcher == Toy(str(program), "1.2") == unchanged(launcher)
     assert launcher.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]
     assert launchers.launched(["toyrun", "a"], {"X": "1"}, [], {})[0] == ["toyrun", "--set=X=1", "a"]

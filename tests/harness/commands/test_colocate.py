@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from native_programs import launcher
 from runs import needs_two
 
-from coordinator.host import launchers
+from coordinator.host import launcher_choice
 from harness import cli
 from harness.analyse.rows import JobRow, Percentiles, Row, Summary, Switches
 from harness.analyse.sharing import APART, ONE_BY_ONE, TIE, TOGETHER, TURNS, advice
@@ -164,7 +164,7 @@ def test_programs_with_and_without_mpi_are_measured_and_advised_about(
 @needs_two
 @pytest.mark.usefixtures("uncalibrated")
 def test_programs_without_mpi_need_no_launcher(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(launchers, "candidates", lambda: ())
+    monkeypatch.setattr(launcher_choice, "candidates", lambda: ())
     words = ["colocate", "--rounds", "1", "--no-wait", "--json", "--results", str(tmp_path)]
     programs = ["--", "sleep", ".2", ":::", "sh", "-c", "exit $(test -t 0)"]
     assert cli.main([*words, *programs]) == 0

@@ -68,7 +68,7 @@ def test_a_governor_that_saves_power_a_missing_launcher_and_a_quota_have_remedie
     saving = replace(host_check.conditions.of_session(PROCESSORS, ""), governor="powersave")
     monkeypatch.setattr(host_check.conditions, "of_session", lambda *given: saving)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("coordinator.host.launchers.candidates", lambda: iter(()))
+    monkeypatch.setattr("coordinator.host.launcher_choice.candidates", lambda: iter(()))
     (tmp_path / "cpu.max").write_text("50000 100000\n")
     monkeypatch.setattr("coordinator.host.quotas.cgroup_base", {"": tmp_path}.get)
     findings = found()

@@ -3,7 +3,7 @@
 import pytest
 from runs import running, two_processors
 
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from harness.measure import calibrate
 
 pytestmark = pytest.mark.slow

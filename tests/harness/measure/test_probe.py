@@ -9,7 +9,7 @@ import pytest
 from runs import needs_two, spawned, two_processors
 
 from coordinator.drive.driver import run_workload
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from harness.measure import calibrate
 
 pytestmark = pytest.mark.slow

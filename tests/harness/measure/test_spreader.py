@@ -14,7 +14,7 @@ from runs import eventually, needs_two, spawned, two_processors
 
 from coordinator.host import identity
 from coordinator.host.cpu_time import counts
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from coordinator.host.processes import ancestors, children, threads
 from coordinator.host.processor_load import ProcessorLoads
 from coordinator.host.rank_processes import RankProcess

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launcher_choice import find_launcher
 from harness.cli import main
 from harness.predict import pool
 

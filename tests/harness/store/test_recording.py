@@ -13,7 +13,7 @@ from made_recordings import rank_file
 from native_programs import launcher, run, wrapper
 from step_lists import steps_of
 
-from coordinator.host.launchers import launcher_at
+from coordinator.host.launcher_choice import launcher_at
 from harness.predict.recorded_steps import replayed
 from harness.store import recording
 from harness.store.recording import (
