@@ -1,5 +1,6 @@
 """The jobs of one replication, drawn from a model of ``harness.spec.job_models``."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +13,13 @@ from harness.spec.job_models import JobModel, LublinModel, SevcikModel
 
 def draw(model: JobModel, processors: int, random: np.random.Generator, lost: int = 0) -> Jobs:
     """The jobs of one replication, none larger than what is left; the load refers to all processors."""
-    match model:
-        case SevcikModel():
-            return _of_sevcik(model, processors, random, lost)
-        case LublinModel(load=load):
-            busy = processors * load if load else None
-            drawn = lublin.draw(model.classes, model.count, processors - lost, random, busy)
-            return rigid(in_ns(drawn.submit_s), drawn.sizes, in_ns(drawn.run_s))
-    raise NotImplementedError(model.kind)
+    return DRAWN[type(model)](model, processors, random, lost)
+
+
+def _of_lublin(model: LublinModel, processors: int, random: np.random.Generator, lost: int) -> Jobs:
+    busy = processors * model.load if model.load else None
+    drawn = lublin.draw(model.classes, model.count, processors - lost, random, busy)
+    return rigid(in_ns(drawn.submit_s), drawn.sizes, in_ns(drawn.run_s))
 
 
 def _of_sevcik(model: SevcikModel, processors: int, random: np.random.Generator, lost: int) -> Jobs:
@@ -33,3 +33,7 @@ def _of_sevcik(model: SevcikModel, processors: int, random: np.random.Generator,
     gap_s = float(demand_s.mean()) / (processors * model.load)
     between = gaps_s(model.arrivals, model.count, gap_s, random, cv=model.cv, unit_s=gap_s / 1000)
     return replace(base, submit_ns=in_ns(np.cumsum(between)))
+
+
+DRAWN: Mapping[type[JobModel], Callable[..., Jobs]] = {SevcikModel: _of_sevcik, LublinModel: _of_lublin}
+"""What draws the jobs of each of ``harness.spec.job_models.KINDS``."""
