@@ -100,6 +100,11 @@ def ends(estimate: Estimate) -> str:
     return interval(estimate.ends, estimate.n)
 
 
+def counted(counts: Mapping[str, int], form: str = "") -> str:
+    """How many there are, each count in this form, by what they are."""
+    return ", ".join(f"{count:{form}} {what}" for what, count in counts.items())
+
+
 def minute(instant: str) -> str:
     """The day and the minute of a time in ISO 8601."""
     return instant[:16].replace("T", " ")

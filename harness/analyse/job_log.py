@@ -1,27 +1,28 @@
 """What a job log holds: its jobs, their load, sizes, users, waits and estimates, and what it lacks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.analyse.job_classes import size_name
 from harness.predict import recorded_waits, trace
 from harness.predict.recorded_waits import WaitComparison
 from harness.spec import recorded_jobs
 from harness.spec.scheduler import Scheduler
 from harness.spec.swf_records import (
-    ALLOCATED,
-    REQUESTED,
     REQUESTED_S,
     RUN,
     SUBMIT,
     USER,
     WAIT,
     Records,
+    sizes_of,
 )
 from harness.spec.trace_text import UNKNOWN
 from workloads.validation import InputError
@@ -109,7 +110,7 @@ def describe(path: Path, processors: int | None = None, scheduler: Scheduler | N
     jobs = trace.of_records(path, records)
     rows, skipped = recorded_jobs.usable(path, records.rows)
     rows = rows[np.argsort(rows[:, SUBMIT], kind="stable")]
-    sizes = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
+    sizes = sizes_of(rows)
     machine = processors or records.processors or int(sizes.max())
     work_s = sizes * np.maximum(rows[:, RUN], 1)
     since_s = rows[:, SUBMIT] - rows[0, SUBMIT]
@@ -193,23 +194,22 @@ def _busiest(hours: tuple[Hour, ...]) -> Day:
 
 def _of_sizes(sizes: Column, work_s: Column) -> Iterator[Part]:
     class_of = np.ceil(np.log2(sizes)).astype(int)
-    for number in sorted(set(class_of.tolist())):
-        here = class_of == number
-        few, many = (2 ** (number - 1) + 1 if number else 1), 2**number
-        name = str(few) if few == many else f"{few}-{many}"
-        yield Part(name, int(here.sum()), float(work_s[here].sum() / work_s.sum()))
+    yield from _parts(class_of, work_s, size_name)
 
 
 def _users(rows: Column, work_s: Column, records: Records) -> tuple[Part, ...]:
     users = rows[:, USER].astype(int)
     if (users == UNKNOWN).all():
         return ()
-    parts = []
-    for user in sorted(set(users.tolist())):
-        here = users == user
-        name = records.named(USER, user) or "unknown"
-        parts.append(Part(name, int(here.sum()), float(work_s[here].sum() / work_s.sum())))
+    parts = _parts(users, work_s, lambda user: records.named(USER, user) or "unknown")
     return tuple(sorted(parts, key=lambda part: -part.work_share))
+
+
+def _parts(class_of: NDArray[Any], work_s: Column, name: Callable[[int], str]) -> Iterator[Part]:
+    """The jobs of each class that has some, by the number of the class of each job."""
+    for number in sorted(set(class_of.tolist())):
+        here = class_of == number
+        yield Part(name(number), int(here.sum()), float(work_s[here].sum() / work_s.sum()))
 
 
 def _begin(header: Mapping[str, str], submit_s: float) -> datetime | None:

@@ -33,11 +33,16 @@ def rigid_jobs(jobs: Sequence[ParallelJob]) -> Jobs:
     )
 
 
+def place(task: Task) -> dict[str, int]:
+    """The place of a run's schedule among all of its experiment, and how many these are."""
+    schedulers, cells = task.experiment.schedulers, task.experiment.cells
+    number = len(schedulers) * cells.index(task.cell) + schedulers.index(task.scheduler)
+    return {"place": number, "schedulers": len(schedulers) * len(cells)}
+
+
 def source(task: Task) -> dict[str, Any]:
     """What the schedule of a run says of its jobs, which have processes."""
-    log, schedulers, cells = task.cell.log, task.experiment.schedulers, task.experiment.cells
-    place = len(schedulers) * cells.index(task.cell) + schedulers.index(task.scheduler)
-    values = {"warm_up": 0, "place": place, "schedulers": len(schedulers) * len(cells)}
+    log, values = task.cell.log, {"warm_up": 0, **place(task)}
     if log is None:
         assert task.cell.source  # its back end simulates by job
         return values | {"count": len(task.cell.jobs()), "tau_s": task.cell.source.tau_s}

@@ -255,6 +255,11 @@ def arithmetic(follows: bool) -> str:
     return ARITHMETIC if follows else FAILS
 
 
+def words(form: str, found: Mapping[Any, Any]) -> str:
+    """What was found, each name and value in this form."""
+    return ", ".join(form.format(name, value) for name, value in found.items())
+
+
 def of_name(paper: str) -> Paper:
     paper_model: Paper = importlib.import_module(f"harness.papers.{paper}").PAPER
     return paper_model

@@ -94,9 +94,14 @@ def replicated(
     return replicate(one, seed, precision)
 
 
+def of_type(mu: float, maximum: int) -> Jobs:
+    """A job of one type, whose work is a second."""
+    return moldable(np.zeros(1), np.array([maximum]), np.ones(1), np.array([mu]))
+
+
 def _speedups(mu: float, maximum: int) -> SimpleNamespace:
     """S(p) = T(1) / T(p) for p from 1 to P of one type of job, by the times that jobs have (equation 9)."""
-    one = moldable(np.zeros(1), np.array([maximum]), np.ones(1), np.array([mu]))
+    one = of_type(mu, maximum)
     times_s = [float(one.times_s(np.array([p]))[0]) for p in range(1, max(PROCESSORS, maximum) + 1)]
     return SimpleNamespace(speedups=[times_s[0] / time_s for time_s in times_s])
 
@@ -335,8 +340,10 @@ def _curves(results: Results) -> Iterator[Finding]:
     points = results.where(maximum=MAXIMA).items()
     curves = {(cell.mu, cell.maximum): value.speedups for cell, value in points}
     best = {p: curves[EXPONENTS[0], p][p - 1] for p in MAXIMA}
-    words = ", ".join(f"{speedup:.2f} for {maximum}" for maximum, speedup in best.items())
-    yield words, max(abs(speedup / (maximum / 2) - 1) for maximum, speedup in best.items()) < ALIKE
+    yield (
+        papers.words("{1:.2f} for {0}", best),
+        max(abs(speedup / (maximum / 2) - 1) for maximum, speedup in best.items()) < ALIKE,
+    )
     last = {mu: curves[mu, MAXIMA[-1]][PROCESSORS - 1] for mu in EXPONENTS}
     words = ", ".join(f"{'infinite' if np.isinf(mu) else mu}: {speedup:.1f}" for mu, speedup in last.items())
     ordered = all(
@@ -388,8 +395,7 @@ def _limited_sizes(results: Results) -> Iterator[Finding]:
     words = ", ".join(f"{name} {min(sizes[name]):.3f} to {max(sizes[name]):.3f}" for name in LIMITED[:2])
     yield words, all(abs(size - limit) < 0.01 for limit in (1, 2) for size in sizes[f"SDF-Max {limit}"])
     least = {name: min(sizes[name]) for name in LIMITED[2:]}
-    words = ", ".join(f"{name} at least {size:.2f}" for name, size in least.items())
-    yield words, min(least.values()) >= 4 * (1 - ALIKE)
+    yield papers.words("{} at least {:.2f}", least), min(least.values()) >= 4 * (1 - ALIKE)
 
 
 @PAPER.claim("3", "SDF performs excellently on WK1 at 70 %: close to DYN-EQUI")

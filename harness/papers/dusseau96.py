@@ -611,8 +611,7 @@ def _round_robin(results: Results) -> Iterator[Finding]:
     most = max(_value(results, cell) for cell in worst)
     yield "; ".join(_said(results, cell) for cell in worst), abs(most / 3.4 - 1) <= ABOUT
     gains = {name: max(_ratios(results, cells, local="svr4")) for name, cells in patterns.items()}
-    words = "at most " + ", ".join(f"{gain:.2f} times ({name})" for name, gain in gains.items())
-    yield words, 2 <= max(gains.values()) <= 3
+    yield f"at most {papers.words('{1:.2f} times ({0})', gains)}", 2 <= max(gains.values()) <= 3
     _, mean = _worst_and_mean(results, _of("12"))
     svr4_worst, svr4_mean = _worst_and_mean(results, [cell.but(local="svr4") for cell in _of("12")])
     words = f"worst {most:.2f}, SVR4 {svr4_worst:.2f}; mean {mean:.2f}, SVR4 {svr4_mean:.2f}"
@@ -636,6 +635,6 @@ def _fine_against_coarse(results: Results) -> Finding:
     for cell in UNLIKE:
         fine_s, *coarse_s = results[cell].responses_s
         later[cell.pattern] = fine_s / max(coarse_s)
-    words = ", ".join(f"{ratio:.2f} ({name})" for name, ratio in later.items())
-    words = f"it ends at {words} of the time of the last of two as long with g = 50 ms"
+    found = papers.words("{1:.2f} ({0})", later)
+    words = f"it ends at {found} of the time of the last of two as long with g = 50 ms"
     return words, min(later.values()) > 1

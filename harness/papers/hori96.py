@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
+from harness import papers
 from harness.measure.time_left import Guess
 from harness.papers import Cell, Finding, Paper, PaperFigure, Picture, Results, panels, sweep, verdict
 from harness.simulator.jobs import tree
@@ -218,9 +219,8 @@ def _worst_sizes(results: Results) -> Finding:
     for name in DISTRIBUTIONS:
         points = _of(results, "dqt", name, processors=SIZES, target=HIGH_LOADS).values()
         gaps[name] = float(np.mean([point.load - point.utilisation for point in points]))
-    words = ", ".join(f"{name} {gap:.3f}" for name, gap in gaps.items())
     worst = max(gaps, key=lambda name: gaps[name])
-    return f"mean shortfall at loads of 0.9 and more: {words}", worst == "uniform"
+    return f"mean shortfall at loads of 0.9 and more: {papers.words('{} {:.3f}', gaps)}", worst == "uniform"
 
 
 @PAPER.claim("5", "DQT behaves almost independently of the size of the system")
@@ -246,7 +246,7 @@ def _independent(results: Results) -> Finding:
     words = (
         f"RETR at an actual load of {COMPARED_LOAD} changes from P = {SIZES[0]} to {SIZES[-1]} by factors of "
     )
-    words += ", ".join(f"{change:.2f} ({name})" for name, change in changes.items()) or "unknown"
+    words += papers.words("{1:.2f} ({0})", changes) or "unknown"
     if len(changes) < len(DISTRIBUTIONS):
         return words, verdict(False, False)
     somewhat = means.pop("uniform") / float(np.mean(list(means.values())))
@@ -273,8 +273,7 @@ def _gap(results: Results, policy: str, *distributions: str) -> float:
 @PAPER.claim("6", "FCFS-BB saturates first, {} sizes (highest utilisation reached)", each=DISTRIBUTIONS)
 def _saturates_first(results: Results, distribution: str) -> Finding:
     limits = {name: _limit(results, name, distribution) for name in ("fcfs-bb", "scan-up", "fair-dqt", "dqt")}
-    words = ", ".join(f"{name} {value:.2f}" for name, value in limits.items())
-    return words, min(limits, key=lambda name: limits[name]) == "fcfs-bb"
+    return papers.words("{} {:.2f}", limits), min(limits, key=lambda name: limits[name]) == "fcfs-bb"
 
 
 @PAPER.claim("6", "FCFS-BB's utilisation depends strongly on the distribution of sizes")

@@ -24,7 +24,16 @@ from coordinator.view import ExecutionTime, Job
 from harness import papers
 from harness.measure.time_left import Guess, alike
 from harness.papers import Cell, Finding, Paper, PaperFigure, Results, panels, sweep, verdict
-from harness.papers.anastasiadis97 import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s, replicated
+from harness.papers.anastasiadis97 import (
+    MAXIMA,
+    MEANS_S,
+    MU,
+    PROCESSORS,
+    SHARES,
+    mean_demand_s,
+    of_type,
+    replicated,
+)
 from harness.predict.replicate import Mean, Precision, Replications, mean_of, ratio
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
@@ -224,7 +233,7 @@ def at_average_parallelism() -> list[tuple[float, float]]:
     results = []
     for mu in MU[WORKLOAD]:
         for maximum in MAXIMA:
-            jobs = moldable(np.zeros(1), np.array([maximum]), np.ones(1), np.array([mu]))
+            jobs = of_type(mu, maximum)
             time = ExecutionTime(1.0, 1.0, float(jobs.alpha_s[0]), float(jobs.beta_s[0]))
             job = Job(0, maximum, moldable=True, estimate=time)
             parameters = (time.work_s, time.alpha_s, time.beta_s)
@@ -482,9 +491,8 @@ def _by_settings(results: Results) -> Iterator[Finding]:
     words = ", ".join(f"{name} {costs[name].moved_mb:.1f} MB" for name in TECHNIQUES[:3])
     holds = costs["on-reference"].moved_mb < costs["eager"].moved_mb < costs["pre-copy"].moved_mb
     yield f"{words} of a process of 50 MB that uses 40 %", papers.arithmetic(holds)
-    words = ", ".join(f"{name} {cost.residual_mb:.0f} MB" for name, cost in costs.items())
     leftovers = [name for name, cost in costs.items() if cost.residual_mb]
-    yield words, papers.arithmetic(leftovers == ["on-reference"])
+    yield papers.words("{} {.residual_mb:.0f} MB", costs), papers.arithmetic(leftovers == ["on-reference"])
 
 
 ABOUT = 0.05  # the survey's "about 80 %" and "about half" are whole tenths

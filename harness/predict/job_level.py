@@ -175,9 +175,7 @@ class SimulatedByJob:
             source |= {"migration": asdict(values.migration)}
         if task.cell.machine:
             source |= {"machine": dict(task.cell.machine)}
-        schedulers, cells = task.experiment.schedulers, task.experiment.cells
-        place = len(schedulers) * cells.index(task.cell) + schedulers.index(task.scheduler)
-        return source | {"place": place, "schedulers": len(schedulers) * len(cells)}
+        return source | log_schedule.place(task)
 
     def _results(self, task: Task) -> dict[str, Any]:
         log = self.logs.get(task.cell.index)

@@ -17,13 +17,13 @@ from harness.spec.swf_records import (
     HELD_S,
     NUMBER,
     PRECEDING,
-    REQUESTED,
     REQUESTED_S,
     RUN,
     SUBMIT,
     THINK,
     WAIT,
     Records,
+    sizes_of,
 )
 from harness.spec.trace_text import UNKNOWN
 from workloads.bounds import TRACE_S
@@ -134,7 +134,7 @@ def read(path: Path) -> Trace:
 def of_records(path: Path, records: Records) -> Trace:
     """The trace of the recorded jobs, as ``read`` has it."""
     rows, skipped = usable(path, records.rows)
-    sizes = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
+    sizes = sizes_of(rows)
     # Of these keys the last one comes first.
     rows = rows[np.lexsort((rows[:, REQUESTED_S], sizes, rows[:, RUN], rows[:, NUMBER], rows[:, SUBMIT]))]
     allocated, run_s, asked_s = (rows[:, field] for field in (ALLOCATED, RUN, REQUESTED_S))
@@ -149,7 +149,7 @@ def of_records(path: Path, records: Records) -> Trace:
             "correct their times, or give a part of the log",
         )
     run_ns = np.rint(np.maximum(run_s, 1) * WHOLE_NS).astype(np.int64)
-    size = np.where(allocated > 0, allocated, rows[:, REQUESTED]).astype(np.int64)
+    size = sizes_of(rows).astype(np.int64)
     factor = np.maximum(1.0, asked_s * WHOLE_NS / run_ns)
     assumed = {
         "sizes as requested, for want of those allocated": allocated <= 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harness.analyse.columns import Column, duration, four_digits, percent
+from harness.analyse.columns import Column, counted, duration, four_digits, percent
 from harness.analyse.job_log import DAY_HOURS, JobLog, Part, Spread, pooled
 from harness.report import recorded_waits
 from harness.report.cells import Line, Table, listed, table
@@ -43,7 +43,7 @@ def render(log: JobLog, name: str) -> Iterator[ReportPart]:
         yield f"first arrival: {log.begins}"
     for what, counts in (("left out", log.skipped), ("assumed", log.assumed)):
         if counts:
-            yield f"{what}: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+            yield f"{what}: {counted(counts, ',')}"
     yield listed(_of_parts("processors", log.jobs), log.sizes)
     if log.users:
         yield listed(_of_parts("user", log.jobs), _largest(log.users))

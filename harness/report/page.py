@@ -14,6 +14,7 @@ from harness.analyse.columns import (
     SIMULATED,
     Column,
     at,
+    counted,
     duration,
     four_digits,
     minute,
@@ -375,7 +376,7 @@ def _pairs(log: ScaledWindow) -> Iterator[tuple[str, str]]:
     yield "Work by processors", " before; ".join(shares) + " now"
     for name, counts in (("Left out", log.skipped), ("Assumed", log.assumed)):
         if counts:
-            yield name, ", ".join(f"{count} {reason}" for reason, count in counts.items())
+            yield name, counted(counts)
 
 
 def _conditions_of_schedules(content: Content) -> Iterator[tuple[str, str]]:
@@ -388,7 +389,7 @@ def _conditions_of_schedules(content: Content) -> Iterator[tuple[str, str]]:
         yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))
         for key, name in (("skipped", "Left out"), ("assumed", "Assumed")):
             if conditions[key]:
-                yield name, ", ".join(f"{count} {reason}" for reason, count in conditions[key].items())
+                yield name, counted(conditions[key])
     for log in content.results.logs:
         yield "Job log", f"{log.file}: {len(log.numbers)} jobs"
         yield from _pairs(log)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from harness.analyse.columns import four_digits, percent
+from harness.analyse.columns import counted, four_digits, percent
 from harness.predict.recorded_waits import NO_WAIT, WaitComparison, Waits
 from harness.report.cells import Line, Part, Table, table
 from harness.spec.naming import scheduler_name
@@ -18,8 +18,7 @@ def render(compared: WaitComparison) -> Iterator[Part]:
         if compared.rank_correlation is not None:
             yield f"Rank correlation of the waits, job by job: {compared.rank_correlation:.2f}."
     if compared.left_out and compared.jobs:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in compared.left_out.items())
-        yield Line(f"Not compared: {reasons}.", indent=4)
+        yield Line(f"Not compared: {counted(compared.left_out, ',')}.", indent=4)
     for text in compared.differences:
         yield Line(f"Differs: {text}.", indent=9)
 
@@ -33,8 +32,7 @@ def sentence(compared: WaitComparison) -> str:
     if not (recorded and simulated):
         if NO_WAIT in compared.left_out:
             return f"{what}: not compared, since the log has no recorded waits"
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in compared.left_out.items())
-        return f"{what}: not compared (jobs left out: {reasons})"
+        return f"{what}: not compared (jobs left out: {counted(compared.left_out, ',')})"
     mean = _error(compared.mean_error, simulated.mean_s, recorded.mean_s)
     p90 = _error(compared.p90_error, simulated.p90_s, recorded.p90_s)
     return f"{what}: simulated wait {mean} recorded (mean of {compared.jobs:,} jobs), 90th percentile {p90}"

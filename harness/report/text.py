@@ -17,6 +17,7 @@ from harness.analyse.columns import (
     UNKNOWN,
     Column,
     at,
+    counted,
     duration,
     fixed,
     four_digits,
@@ -212,10 +213,10 @@ def _of_schedules(results: ResultsDocument) -> Iterator[Part]:
     title = f"{results.experiment}: {jobs['jobs']} jobs on {jobs['processors']} processors"
     if jobs["lost"]:
         title += f", of which {len(jobs['lost'])} are lost"
-    left_out = ", ".join(f"{count} {reason}" for reason, count in jobs["skipped"].items())
+    left_out = counted(jobs["skipped"])
     yield Line(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
     if assumed := jobs["assumed"]:
-        yield "assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items())
+        yield f"assumed: {counted(assumed)}"
     for log in results.logs:
         yield from _window(log)
     points = [setting(key, heading) for key, heading in swept(rows).items()]
@@ -239,7 +240,7 @@ def _window(log: ScaledWindow) -> Iterator[Part]:
     yield f"{factors}; load {' -> '.join(load)}; median run time {' -> '.join(run_s)} s"
     for name, counts in (("left out", log.skipped), ("assumed", log.assumed)):
         if counts:
-            yield f"{name}: " + ", ".join(f"{count} {reason}" for reason, count in counts.items())
+            yield f"{name}: {counted(counts)}"
 
 
 def _simulated(*groups: str) -> list[Column]:

@@ -25,15 +25,14 @@ from harness.spec.job_source import (
 from harness.spec.jobs import JobGroup, program_of
 from harness.spec.recorded_jobs import records_of, submitters, usable
 from harness.spec.swf_records import (
-    ALLOCATED,
     NUMBER,
-    REQUESTED,
     REQUESTED_S,
     RUN,
     SUBMIT,
     THINK,
     USER,
     Records,
+    sizes_of,
 )
 from harness.spec.table_checks import Table, as_table, tables
 from workloads.bounds import ALONE_S, JOBS, SIMULATED_PROCESSORS
@@ -157,7 +156,7 @@ def recorded(window: Window, folder: Path) -> Records:
 def _part(window: Window, folder: Path) -> _Part:
     path = log_place(window.file, folder)
     records, log = _recorded(path)
-    machine = window.machine or records.processors or int(_sizes(log).max())
+    machine = window.machine or records.processors or int(sizes_of(log).max())
     rows = _rows_in(window, log)
     _check_machine(machine, rows)
     _, skipped = usable(path, records.rows[_may_be_in(window, records.rows, log[0, SUBMIT], rows)])
@@ -171,7 +170,7 @@ def _part(window: Window, folder: Path) -> _Part:
     preceding = preceding_jobs.places(rows)
     preceding_jobs.chains_end_s(rows, preceding, since_s + run_s, lambda reason: _circular(window, reason))
     records = replace(records, rows=rows)
-    return _Part(records, log, skipped, machine, _sizes(rows), run_s, since_s, span_s, preceding)
+    return _Part(records, log, skipped, machine, sizes_of(rows), run_s, since_s, span_s, preceding)
 
 
 def _circular(window: Window, reason: str) -> InputError:
@@ -266,11 +265,6 @@ def _read(path: Path, changed_ns: int) -> tuple[Records, Numbers]:
     return records, rows[np.lexsort((rows[:, NUMBER], rows[:, SUBMIT]))]
 
 
-def _sizes(rows: Numbers) -> Numbers:
-    sizes: Numbers = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
-    return sizes
-
-
 def _rows_in(window: Window, rows: Numbers) -> Numbers:
     """The rows in the window; it has at least two jobs, and no more than an experiment may have."""
     part: Numbers = rows[_within(window, rows, rows[0, SUBMIT])][: window.jobs]
@@ -304,8 +298,8 @@ def _may_be_in(window: Window, rows: Numbers, first_s: float, part: Numbers) -> 
 
 def _check_machine(machine: int, rows: Numbers) -> None:
     """Refuse a machine on which the jobs of a window could not have run."""
-    largest = rows[_sizes(rows).argmax()]
-    size = int(_sizes(rows).max())
+    largest = rows[sizes_of(rows).argmax()]
+    size = int(sizes_of(rows).max())
     if size > machine:
         rule = f"must be enough for all jobs, and job {largest[NUMBER]:.0f} has {size} processors"
         raise InputError("machine", machine, rule, f"write machine = {size} or more")
@@ -317,7 +311,7 @@ def _scaled_sizes(part: _Part, processors: int, random: np.random.Generator) -> 
     exact = sizes * processors / part.machine
     if (exact == np.rint(exact)).all() and (exact >= 1).all():
         return np.minimum(exact, processors).astype(np.int64)
-    every_size, every_run_s = _sizes(part.log), np.maximum(part.log[:, RUN], 1.0)
+    every_size, every_run_s = sizes_of(part.log), np.maximum(part.log[:, RUN], 1.0)
     class_of = np.clip(np.ceil(every_size * processors / part.machine), 1, processors).astype(int)
     work = np.bincount(class_of, weights=every_size * every_run_s, minlength=processors + 1)
     # A class has its share of the work if its share of the run time is in proportion to work / processes.

@@ -9,7 +9,6 @@ from coordinator.view import Submitter
 from harness.spec import sacct_records, swf_records, trace_text
 from harness.spec.other_logs import names_jobs
 from harness.spec.swf_records import (
-    ALLOCATED,
     CANCELLED,
     GROUP,
     LAST_PARTIAL,
@@ -17,13 +16,13 @@ from harness.spec.swf_records import (
     PARTIAL_FAILED,
     PARTITION,
     QUEUE,
-    REQUESTED,
     RUN,
     STATUS,
     STILL_RUNNING,
     SUBMIT,
     USER,
     Records,
+    sizes_of,
 )
 from harness.spec.trace_text import UNKNOWN, Faults, refuse
 from workloads.validation import InputError
@@ -40,13 +39,12 @@ def records_of(path: Path, faults: Faults = refuse) -> Records:
 
 def usable(path: Path, rows: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
     """The rows of jobs that can be simulated, and how many were left out, by reason."""
-    size = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
     status = rows[:, STATUS]
     reasons = {
         "partial record": np.isin(status, (PARTIAL, LAST_PARTIAL, PARTIAL_FAILED)),
         "still running": status == STILL_RUNNING,
         "never ran": (rows[:, RUN] < 0) | ((status == CANCELLED) & (rows[:, RUN] == 0)),
-        "no size": size <= 0,
+        "no size": sizes_of(rows) <= 0,
         "no time of submission": rows[:, SUBMIT] < 0,
     }
     keep = np.ones(len(rows), dtype=bool)

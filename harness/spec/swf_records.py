@@ -66,6 +66,11 @@ class Records:
         return "" if number == UNKNOWN else self.names.get(column, {}).get(number, str(number))
 
 
+def sizes_of(rows: np.ndarray) -> np.ndarray:
+    """The processors of each job: those allocated, or else those requested."""
+    return np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
+
+
 def read(path: Path, lines: Sequence[str], faults: Faults = refuse) -> Records:
     """The jobs in the ``lines`` of the file ``path``; ``faults`` gets those that cannot be read."""
     header: dict[str, str] = {}
