@@ -227,9 +227,12 @@ class _Series:
         for record in (record for record in self._before if record.kind in MEASURED_KINDS):
             if difference := conditions.difference(record.conditions, self._session.conditions):
                 field, old, new = difference
-                rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
-                remedy = "omit --resume, or choose another --results directory"
-                raise InputError("--resume", True, rule, remedy)
+                raise InputError(
+                    "--resume",
+                    True,
+                    f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}",
+                    "omit --resume, or choose another --results directory",
+                )
         self._earlier = self._store.count(self._wanted.digest, MEASURED_KINDS) - len(self._shared)
         self._precision = RowPrecision(self._wanted, self.measured)
 
@@ -269,9 +272,12 @@ class _Series:
         with self._session.reserved(self._watcher, no_wait=self._options.no_wait), ours as other:
             if other and self._options.resume:
                 results = self._store.path.parent
-                rule = f"{other} measures these runs into {results} now, and both would make each of them"
-                remedy = "wait for its end, or choose another --results directory"
-                raise InputError("--resume", True, rule, remedy)
+                raise InputError(
+                    "--resume",
+                    True,
+                    f"{other} measures these runs into {results} now, and both would make each of them",
+                    "wait for its end, or choose another --results directory",
+                )
             # The Lockstep that used the processors until now may have recorded runs of this experiment.
             self._look()
             if tasks := self._lacking():
@@ -372,14 +378,7 @@ def simulate(
     session = session_name() if output else ""
     _check_bound(experiment, tau_s)
     experiment = _with_recorded_waits(experiment)
-    if experiment.by_job and by == BY[0]:
-        rule, remedy = "needs processes, and the jobs of this experiment have none", "leave it out"
-        raise InputError("--by", by, rule, remedy)
-    by_job = experiment.by_job or by == BY[1]
-    if by_job:
-        if timeline:
-            rule = "needs processes, and jobs are simulated without them"
-            raise InputError("--timeline", timeline, rule, "leave it out")
+    if by_job := _simulated_by_job(experiment, by, timeline=timeline):
         prepared = _by_job(experiment, session, tau_s)
     else:
         prepared = _by_process(experiment, results, session, watcher, timeline=timeline)
@@ -421,6 +420,20 @@ def simulate(
     return Simulations(
         replace(document, machine=prepared.machine, failures=failures, warnings=()), notes, files
     )
+
+
+def _simulated_by_job(experiment: Experiment, by: str | None, *, timeline: bool) -> bool:
+    """Whether jobs are simulated without processes; InputError for what needs some then."""
+    if experiment.by_job and by == BY[0]:
+        raise InputError(
+            "--by", by, "needs processes, and the jobs of this experiment have none", "leave it out"
+        )
+    by_job = experiment.by_job or by == BY[1]
+    if by_job and timeline:
+        raise InputError(
+            "--timeline", timeline, "needs processes, and jobs are simulated without them", "leave it out"
+        )
+    return by_job
 
 
 @dataclass(frozen=True)

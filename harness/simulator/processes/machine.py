@@ -102,8 +102,12 @@ class SimulatedMachine(MachineConstants):
             number("rule_latency_us", self.rule_latency_us, minimum=0)
         for index, value in enumerate(self.tick_delay_us):
             if value * 1e3 >= self.tick_ns:
-                rule = f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us"
-                raise InputError(f"tick_delay_us[{index}]", value, rule, "give shorter times")
+                raise InputError(
+                    f"tick_delay_us[{index}]",
+                    value,
+                    f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us",
+                    "give shorter times",
+                )
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         flag("within_job", self.within_job)
@@ -111,8 +115,12 @@ class SimulatedMachine(MachineConstants):
         possible = {"eevdf": ("bound", "stealing"), "svr4": ("bound",)}.get(self.local, QUEUES)
         if self.queue not in possible:
             queues = " or ".join(possible)
-            rule = f"cannot be simulated with local = {self.local!r}, whose queues must be {queues}"
-            raise InputError("queue", self.queue, rule, 'write local = "rr" in [machine], or bind = true')
+            raise InputError(
+                "queue",
+                self.queue,
+                f"cannot be simulated with local = {self.local!r}, whose queues must be {queues}",
+                'write local = "rr" in [machine], or bind = true',
+            )
         self.seen()
         lost_processors(vars(self), self.processors)
 

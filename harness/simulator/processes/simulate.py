@@ -7,6 +7,7 @@ all of them that happen at one time. The compiled kernel simulates all that happ
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -78,13 +79,7 @@ def simulate(
     if timeout_s is not None:
         number("timeout_s", timeout_s, above=0)
 
-    def rule(program: Program, *, as_mpi: bool) -> Waiting:
-        return (DEFAULTS if as_mpi else options).waiting_rule(
-            context_switch_us=machine.remote_wakeup_us or machine.context_switch_us,
-            latency_us=machine.latency_us if machine.rule_latency_us is None else machine.rule_latency_us,
-            imbalance_us=program.imbalance_us,
-        )
-
+    rule = partial(_rule, machine, options)
     rule(jobs[0].program, as_mpi=False)
     present = tuple(owners)
     launches = 2 if policy.relocates else 1
@@ -108,6 +103,15 @@ def simulate(
         )
 
 
+def _rule(machine: SimulatedMachine, options: Options, program: Program, *, as_mpi: bool) -> Waiting:
+    """The waiting rule of a program; ``as_mpi``: it spins as its MPI does."""
+    return (DEFAULTS if as_mpi else options).waiting_rule(
+        context_switch_us=machine.remote_wakeup_us or machine.context_switch_us,
+        latency_us=machine.latency_us if machine.rule_latency_us is None else machine.rule_latency_us,
+        imbalance_us=program.imbalance_us,
+    )
+
+
 class _NoRoomError(Exception):
     """A job has lost its processors more often than the state has room for."""
 
@@ -120,17 +124,33 @@ def _set(state: State, policy: Policy, options: Options, machine: SimulatedMachi
     """
     record, clock, remedy, bound = state.machine, state.clock, options.remedy, machine.queue == "bound"
     if policy.coscheduling and machine.local in ("eevdf", "fifo"):
-        rule = "must have time slices: dynamic coscheduling changes the order of its queue"
-        raise InputError("local", machine.local, rule, 'write local = "rr", or "round-robin"')
+        raise InputError(
+            "local",
+            machine.local,
+            "must have time slices: dynamic coscheduling changes the order of its queue",
+            'write local = "rr", or "round-robin"',
+        )
     if policy.coscheduling and not bound:
-        rule = "must be bound: dynamic coscheduling needs processes that stay on their processors"
-        raise InputError("queue", machine.queue, rule, "write bind = true")
+        raise InputError(
+            "queue",
+            machine.queue,
+            "must be bound: dynamic coscheduling needs processes that stay on their processors",
+            "write bind = true",
+        )
     if policy.observation and machine.local == "fifo":
-        rule = "must be preemptive, so that processes that do not communicate get time slices, too"
-        raise InputError("local", machine.local, rule, 'write local = "rr", or "eevdf"')
+        raise InputError(
+            "local",
+            machine.local,
+            "must be preemptive, so that processes that do not communicate get time slices, too",
+            'write local = "rr", or "eevdf"',
+        )
     if remedy.code in (CONSCIOUS, INHERITANCE, ACTIVATIONS) and not bound:
-        rule = "must be bound: the lock holder is searched for in one processor's queue"
-        raise InputError("queue", machine.queue, rule, "write bind = true, or remove the remedy")
+        raise InputError(
+            "queue",
+            machine.queue,
+            "must be bound: the lock holder is searched for in one processor's queue",
+            "write bind = true, or remove the remedy",
+        )
     if policy.coscheduling:
         record.patience_ns = max(1, round(policy.coscheduling["patience_us"] * 1e3))
         record.min_run_ns = round(policy.coscheduling["min_run_ms"] * 1e6)
@@ -285,8 +305,12 @@ class _ProcessLevelRun:
         moved = [n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place)]
         rigid = [n for n in moved if not state.has_tasks(self._job(self._index[n]))]
         for job in rigid:
-            rule = f"job {job} has begun and changes its processors"
-            raise InputError("policy", "relocates", rule, 'simulate job by job: level = "jobs"')
+            raise InputError(
+                "policy",
+                "relocates",
+                f"job {job} has begun and changes its processors",
+                'simulate job by job: level = "jobs"',
+            )
         for job, placement in plan.decision.placements.items():
             if job not in self.placements:
                 self.placements[job] = placement
