@@ -138,8 +138,9 @@ class _CommandParser(argparse.ArgumentParser):
         if self.module is None:
             self.module = importlib.import_module(f"harness.commands.{self.name}")
             self.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-            help_text = "print all columns of tables, also on a narrow terminal"
-            self.add_argument("--wide", action="store_true", help=help_text)
+            self.add_argument(
+                "--wide", action="store_true", help="print all columns of tables, also on a narrow terminal"
+            )
             self.module.arguments(self)
             self.set_defaults(module=self.module, names={one.dest: _name(one) for one in self._actions})
 

@@ -20,8 +20,12 @@ def compare(
 ) -> tuple[list[dict[str, Any]], list[Comparison]]:
     """A document of each experiment and all rows, of two directories or two schedulers; else InputError."""
     if between and other is not None:
-        rule = "cannot be combined with two directories"
-        raise InputError("--between", between, rule, "name one directory, or leave --between out")
+        raise InputError(
+            "--between",
+            between,
+            "cannot be combined with two directories",
+            "name one directory, or leave --between out",
+        )
     before = read(results, experiment, watcher)
     if between or other is None:
         pairs = [(result, result) for result in before]
@@ -29,15 +33,23 @@ def compare(
         for name in between or ():
             one_of("--between", name, schedulers)
         if between and between[0] == between[1]:
-            rule = "must be two schedulers, and is one"
-            raise InputError("--between", " ".join(between), rule, f"choose from {', '.join(schedulers)}")
+            raise InputError(
+                "--between",
+                " ".join(between),
+                "must be two schedulers, and is one",
+                f"choose from {', '.join(schedulers)}",
+            )
     else:
         pairs = list(_pairs(before, read(other, experiment, watcher), other))
     experiments = [(*pair, _compared(*pair, between)) for pair in pairs]
     every = [row for *_, rows in experiments for row in rows]
     if not every:
-        rule = "must be two schedulers that ran the same jobs"
-        raise InputError("--between", between, rule, "choose two schedulers of one experiment")
+        raise InputError(
+            "--between",
+            between,
+            "must be two schedulers that ran the same jobs",
+            "choose two schedulers of one experiment",
+        )
     return [_document(*one) for one in experiments], every
 
 
@@ -55,8 +67,12 @@ def _pairs(before: Sequence[Found], after: Sequence[Found], folder: Path) -> Ite
         yield before[-1], after[-1]
         return
     if not names:
-        rule = f"must hold {' or '.join(first)}, as the other directory, and holds {', '.join(second)}"
-        raise InputError("RESULTS", str(folder), rule, "run the same experiment in both")
+        raise InputError(
+            "RESULTS",
+            str(folder),
+            f"must hold {' or '.join(first)}, as the other directory, and holds {', '.join(second)}",
+            "run the same experiment in both",
+        )
     yield from ((first[name], second[name]) for name in names)
 
 

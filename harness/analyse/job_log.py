@@ -145,8 +145,12 @@ def describe(path: Path, processors: int | None = None, scheduler: Scheduler | N
 def _waits(jobs: trace.Trace, processors: int | None, scheduler: Scheduler) -> WaitComparison:
     if processors is None:
         busiest = recorded_waits.busiest(jobs) or int(jobs.jobs.max_processes.max())
-        rule = f"needed for {scheduler.name}, since the log has no number of processors"
-        raise InputError("processors", None, rule, f"give the machine's, which is at least {busiest}")
+        raise InputError(
+            "processors",
+            None,
+            f"needed for {scheduler.name}, since the log has no number of processors",
+            f"give the machine's, which is at least {busiest}",
+        )
     return recorded_waits.compare(jobs, processors, scheduler)
 
 

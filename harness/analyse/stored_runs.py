@@ -54,9 +54,12 @@ def read(results: Path, name: str | None, watcher: Watcher, *, simulate: bool = 
             records = store.runs(digest)
             experiment = _experiment(store, records)
             if experiment is None:
-                rule = "holds an experiment of which there are dedicated runs only"
-                remedy = "repeat the command that began it, with --resume"
-                raise InputError("RESULTS", str(store.path), rule, remedy)
+                raise InputError(
+                    "RESULTS",
+                    str(store.path),
+                    "holds an experiment of which there are dedicated runs only",
+                    "repeat the command that began it, with --resume",
+                )
             if simulate:
                 records += _simulated(experiment, records, store, watcher)
             experiments.append(Found(experiment, records))
@@ -81,8 +84,7 @@ def of_processes(experiments: Sequence[Found], results: Path, remedy: str) -> li
     """Those whose jobs have processes; else an InputError with the remedy."""
     of_ranks = [one for one in experiments if not one.by_job]
     if not of_ranks:
-        rule = "holds simulated schedules of jobs, and no runs"
-        raise InputError("RESULTS", str(results), rule, remedy)
+        raise InputError("RESULTS", str(results), "holds simulated schedules of jobs, and no runs", remedy)
     return of_ranks
 
 

@@ -25,31 +25,56 @@ FORMATS = ("csv", "png", "svg")
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = 'also measure under this policy, with its keys, e.g. "gang quantum_ms=20"'
-    add("--policy", action="append", default=[], metavar="POLICY", help=help_text)
-    help_text = "measure everything at most this many times"
-    add("--rounds", type=int, default=8, metavar="N", help=help_text)
-    help_text = "stop when all 95 %% intervals are at most this share of the median"
-    add("--precision", type=float, default=experiment.PRECISION, metavar="SHARE", help=help_text)
+    add(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="POLICY",
+        help='also measure under this policy, with its keys, e.g. "gang quantum_ms=20"',
+    )
+    add("--rounds", type=int, default=8, metavar="N", help="measure everything at most this many times")
+    add(
+        "--precision",
+        type=float,
+        default=experiment.PRECISION,
+        metavar="SHARE",
+        help="stop when all 95 %% intervals are at most this share of the median",
+    )
     add("--record", action="store_true", help="record each program alone, and simulate all policies")
     add("--file", type=Path, metavar="FILE", help="read commands from a file, one on each line")
-    help_text = "write the times in the form of hyperfine's --export-json"
-    add("--export-hyperfine", type=Path, metavar="FILE", help=help_text)
-    help_text = (
-        "measure the settings of MPI, OpenMP and OpenBLAS against spinning, as tune does for one program"
+    add(
+        "--export-hyperfine",
+        type=Path,
+        metavar="FILE",
+        help="write the times in the form of hyperfine's --export-json",
     )
-    add("--settings", action="store_true", help=help_text)
+    add(
+        "--settings",
+        action="store_true",
+        help=(
+            "measure the settings of MPI, OpenMP and OpenBLAS against spinning, as tune does for one program"
+        ),
+    )
     add(
         "--pairs",
         action="store_true",
         help="measure the programs two at a time, and print a matrix of slowdowns",
     )
-    help_text = f"write the matrix of --pairs to a file; its suffix is one of {', '.join(FORMATS)}"
-    add("-o", "--output", type=Path, metavar="FILE", help=help_text)
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help=f"write the matrix of --pairs to a file; its suffix is one of {', '.join(FORMATS)}",
+    )
     shared.add_one_of(parser, *shared.HOSTS)
     shared.add(parser, "--env", "--results", "--resume", "--no-wait", *shared.VERDICTS)
-    help_text = f"measure these programs, with {SEPARATOR} between them; each is one word or several"
-    parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
+    parser.add_argument(
+        "program",
+        nargs=REMAINDER,
+        metavar="-- COMMAND ...",
+        help=f"measure these programs, with {SEPARATOR} between them; each is one word or several",
+    )
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
@@ -137,8 +162,12 @@ def _pairs(options: Namespace, commands: Sequence[Sequence[str]], watcher: Watch
     judging = (name[2:].replace("-", "_") for name in shared.VERDICTS)
     _only(options, "pairs", ("export_hyperfine", *judging))
     if len(commands) < FEWEST_PAIRED:
-        rule = f"needs {FEWEST_PAIRED} or more programs, and has {len(commands)}"
-        raise InputError("--pairs", True, rule, f"write another behind {SEPARATOR}, or leave --pairs out")
+        raise InputError(
+            "--pairs",
+            True,
+            f"needs {FEWEST_PAIRED} or more programs, and has {len(commands)}",
+            f"write another behind {SEPARATOR}, or leave --pairs out",
+        )
     kind = options.output.suffix[1:] if options.output else "csv"
     one_of("--output", kind, FORMATS)
     ran, records = {}, list[RunRecord]()

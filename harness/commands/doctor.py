@@ -39,34 +39,62 @@ LOOK_S = 1.0
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help_text = "check only the first N processors that this process may use (default: all)"
-    add("--processors", type=int, default=0, metavar="N", help=help_text)
-    help_text = (
-        "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
+    add(
+        "--processors",
+        type=int,
+        default=0,
+        metavar="N",
+        help="check only the first N processors that this process may use (default: all)",
     )
-    add("--self-test", action="store_true", help=help_text)
-    help_text = f"measure this many pairs of runs in --self-test (default: {PAIRS})"
-    add("--pairs", type=int, metavar="N", help=help_text)
+    add(
+        "--self-test",
+        action="store_true",
+        help=(
+            "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
+        ),
+    )
+    add(
+        "--pairs",
+        type=int,
+        metavar="N",
+        help=f"measure this many pairs of runs in --self-test (default: {PAIRS})",
+    )
     help_text = (
         "check instead whether running jobs share processors while others idle, and where the ranks under "
         "lockstep exec are; name a launcher of each"
     )
     add("--pid", type=int, action="append", default=[], metavar="P", help=help_text)
-    help_text = "keep the runs of --self-test in this directory (default: they are not kept)"
-    add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)
-    help_text = "print what a report of a fault should say of this host, with nothing personal in it"
-    add("--report", action="store_true", help=help_text)
+    add(
+        "--results",
+        dest="kept_in",
+        type=Path,
+        metavar="DIR",
+        help="keep the runs of --self-test in this directory (default: they are not kept)",
+    )
+    add(
+        "--report",
+        action="store_true",
+        help="print what a report of a fault should say of this host, with nothing personal in it",
+    )
     shared.add(parser, "--no-wait")
-    help_text = "check instead what will hurt this command here, without starting anything of it"
-    parser.add_argument("program", nargs=REMAINDER, metavar="[-- COMMAND ...]", help=help_text)
+    parser.add_argument(
+        "program",
+        nargs=REMAINDER,
+        metavar="[-- COMMAND ...]",
+        help="check instead what will hurt this command here, without starting anything of it",
+    )
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     """Check the host; the status is 1 if something has a remedy."""
     within("processors", options.processors, "--processors")
     if options.pairs is not None and not options.self_test:
-        remedy = "add --self-test, or leave it out"
-        raise InputError("--pairs", options.pairs, "needs --self-test, whose runs it counts", remedy)
+        raise InputError(
+            "--pairs",
+            options.pairs,
+            "needs --self-test, whose runs it counts",
+            "add --self-test, or leave it out",
+        )
     options.pairs = PAIRS if options.pairs is None else options.pairs
     if options.pairs < FEWEST:
         raise InputError("--pairs", options.pairs, f"must be at least {FEWEST} for an interval", "write 10")
@@ -76,8 +104,12 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
     if options.program:
         return _of_command(options.program[options.program[0] == "--" :], processors, options)
     if options.self_test and len(processors) < host_check.AA_PROCESSORS:
-        rule = f"must be at least {host_check.AA_PROCESSORS} for --self-test, which runs two jobs"
-        raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
+        raise InputError(
+            "--processors",
+            len(processors),
+            f"must be at least {host_check.AA_PROCESSORS} for --self-test, which runs two jobs",
+            "allow this process a second one (taskset)",
+        )
     watcher.note("watching the processors")
     findings = list(host_check.check(processors))
     if options.report:
@@ -97,12 +129,14 @@ def execute(options: Namespace, watcher: Watcher) -> Answer:
 def _of_command(command: Sequence[str], processors: Sequence[int], options: Namespace) -> Answer:
     """What will hurt a command; the status is 1 if something does."""
     if not command:
-        remedy = "write lockstep doctor -- mpiexec -n 4 ./app"
-        raise InputError("COMMAND", None, "a command must follow --", remedy)
+        raise InputError(
+            "COMMAND", None, "a command must follow --", "write lockstep doctor -- mpiexec -n 4 ./app"
+        )
     for name in ("pid", "self_test", "report"):
         if getattr(options, name):
-            remedy = "write one of the two"
-            raise InputError(f"--{name.replace('_', '-')}", True, "is not for a command", remedy)
+            raise InputError(
+                f"--{name.replace('_', '-')}", True, "is not for a command", "write one of the two"
+            )
     findings = command_check.check(command, os.environ, command_check.Host.here(processors))
     document = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
     lines = [f"{one.found}: {one.remedy}" for one in findings]
@@ -116,8 +150,9 @@ def _of_jobs(pids: Sequence[int]) -> Answer:
     for pid in dict.fromkeys(pids):
         jobs.append(binding := bindings.job(f"job {pid}", pid))
         if not binding.masks:
-            remedy = "name a launcher, or the root of a program"
-            raise InputError("--pid", pid, "is no running process", remedy)
+            raise InputError(
+                "--pid", pid, "is no running process", "name a launcher, or the root of a program"
+            )
     counts = [(one, processes_name(len(one.masks))) for one in jobs]
     findings = [Finding(one.name, f"{count} on processors {ranges(one.processors)}") for one, count in counts]
     every = range(os.cpu_count() or 1)

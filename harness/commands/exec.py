@@ -69,25 +69,50 @@ look whether its waiting is useless."""
 
 def arguments(parser: ArgumentParser) -> None:
     rule_arguments(parser)
-    help_text = "leave jobs unchanged whose ranks have a processor each"
-    parser.add_argument("--if-oversubscribed", action="store_true", help=help_text)
+    parser.add_argument(
+        "--if-oversubscribed",
+        action="store_true",
+        help="leave jobs unchanged whose ranks have a processor each",
+    )
     parser.add_argument(
         "--record", type=Path, metavar="DIR", help="write a record of each rank to this directory"
     )
     help_text = "report when a rank has waited for this time and no rank works for it, and stop the command"
     parser.add_argument("--stuck", type=str, metavar="SECONDS[:report]", help=f"{help_text}, or only report")
-    help_text = "also write the reports of --stuck, --timeout and SIGUSR1 to this file, as JSON"
-    parser.add_argument("--stuck-report", type=Path, metavar="FILE", help=help_text)
-    help_text = "print at the end how long ranks waited in each call of MPI, and for which rank"
-    parser.add_argument("--profile", action="store_true", help=help_text)
-    help_text = "stop the command, and all that it has started, after this many seconds (default: never)"
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help_text)
-    help_text = "move ranks that share all their processors with another job to idle ones"
-    parser.add_argument("--spread", action="store_true", help=help_text)
-    help_text = "write to this file, as a test in JUnit's XML, how the command has ended"
-    parser.add_argument("--junit", type=Path, metavar="FILE", help=help_text)
-    help_text = "run nothing, but write a TaskProlog for Slurm, and its library, to this new directory"
-    parser.add_argument("--task-prolog", type=Path, metavar="DIR", help=help_text)
+    parser.add_argument(
+        "--stuck-report",
+        type=Path,
+        metavar="FILE",
+        help="also write the reports of --stuck, --timeout and SIGUSR1 to this file, as JSON",
+    )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="print at the end how long ranks waited in each call of MPI, and for which rank",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="stop the command, and all that it has started, after this many seconds (default: never)",
+    )
+    parser.add_argument(
+        "--spread",
+        action="store_true",
+        help="move ranks that share all their processors with another job to idle ones",
+    )
+    parser.add_argument(
+        "--junit",
+        type=Path,
+        metavar="FILE",
+        help="write to this file, as a test in JUnit's XML, how the command has ended",
+    )
+    parser.add_argument(
+        "--task-prolog",
+        type=Path,
+        metavar="DIR",
+        help="run nothing, but write a TaskProlog for Slurm, and its library, to this new directory",
+    )
     parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help="run this command")
 
 
@@ -95,12 +120,23 @@ def rule_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     rules = [name for name in RULES if name != "oracle"]
     add("--waiting", type=rule_name, choices=rules, default="global-adaptive", help="wait by this rule")
-    help_text = "under the fixed rule, spin for the time of this many context switches"
-    add("--spin-switches", type=float, default=2, metavar="N", help=help_text)
-    help_text = "assume this cost of a context switch"
-    add("--context-switch-us", type=float, default=10.0, metavar="US", help=help_text)
-    help_text = "assume this one-way latency of a message"
-    add("--latency-us", type=float, default=2.0, metavar="US", help=help_text)
+    add(
+        "--spin-switches",
+        type=float,
+        default=2,
+        metavar="N",
+        help="under the fixed rule, spin for the time of this many context switches",
+    )
+    add(
+        "--context-switch-us",
+        type=float,
+        default=10.0,
+        metavar="US",
+        help="assume this cost of a context switch",
+    )
+    add(
+        "--latency-us", type=float, default=2.0, metavar="US", help="assume this one-way latency of a message"
+    )
     add("--skip-call", action="append", default=[], metavar="CALL", help="leave this call to MPI")
     mpicc_argument(parser)
 
@@ -122,8 +158,11 @@ def call_of(name: str) -> str:
 
 def mpicc_argument(parser: ArgumentParser) -> None:
     default = "the launcher's, otherwise the first mpicc on the PATH"
-    help_text = f"use the compiler wrapper of the programs' MPI (default: {default})"
-    parser.add_argument("--mpicc", metavar="WRAPPER", help=help_text)
+    parser.add_argument(
+        "--mpicc",
+        metavar="WRAPPER",
+        help=f"use the compiler wrapper of the programs' MPI (default: {default})",
+    )
 
 
 class NoProgramError(InputError):
@@ -135,8 +174,9 @@ class NoProgramError(InputError):
 def command_of(options: Namespace, name: str) -> list[str]:
     command: list[str] = options.program[options.program[:1] == ["--"] :]
     if not command:
-        remedy = f"write lockstep {name} -- mpiexec -n 4 ./app"
-        raise InputError("COMMAND", None, "a command must follow --", remedy)
+        raise InputError(
+            "COMMAND", None, "a command must follow --", f"write lockstep {name} -- mpiexec -n 4 ./app"
+        )
     check_program(command, NoProgramError if name == "exec" else InputError)
     return command
 

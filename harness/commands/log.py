@@ -86,8 +86,9 @@ def _picture(options: argparse.Namespace) -> Path | None:
     path: Path | None = options.output or (Path(f"log.{options.format or 'svg'}") if wanted else None)
     if path:
         if not options.format and path.suffix.removeprefix(".") not in PICTURES:
-            remedy = "write -o log.svg, or name a --format"
-            raise InputError("--output", str(path), "must end in .svg or .png", remedy)
+            raise InputError(
+                "--output", str(path), "must end in .svg or .png", "write -o log.svg, or name a --format"
+            )
         shared.check_writable("--output", path)
     return path
 
@@ -96,8 +97,9 @@ def _workload(options: argparse.Namespace, version: int) -> Answer:
     """Write the jobs that a simulation takes as a workload of this version of Batsim."""
     for name, given in (("--policy", options.policy), ("--open", options.open or None)):
         if given is not None:
-            rule = f"cannot be combined with --format {options.format}"
-            raise InputError(name, given, rule, "leave one of them out")
+            raise InputError(
+                name, given, f"cannot be combined with --format {options.format}", "leave one of them out"
+            )
     path: Path = options.output or Path("batsim.json")
     shared.check_writable("--output", path)
     with _as_options():

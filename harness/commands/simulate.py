@@ -17,8 +17,11 @@ from workloads.validation import InputError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, *EXPERIMENT, "--slowdown-bound")
-    help_text = "take values missing in [machine] from the last calibration in this directory"
-    add(parser, "--results", help=help_text)
+    add(
+        parser,
+        "--results",
+        help="take values missing in [machine] from the last calibration in this directory",
+    )
     add(parser, *VERDICTS)
     own = parser.add_argument
     own("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
@@ -29,11 +32,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     help_text = "simulate processes and their messages, or only which job has which processors"
     own("--by", choices=application.BY, help=f"{help_text}; by default processes, if jobs have some")
-    help_text = "record the simulations in this directory: report, compare and trace read them"
-    own("-o", "--output", type=Path, metavar="DIR", help=help_text)
+    own(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="record the simulations in this directory: report, compare and trace read them",
+    )
     add(parser, "--resume", help="skip simulations that are recorded already (with -o)")
-    help_text = "record a timeline of every rank, for trace and report (with -o)"
-    add(parser, "--timeline", help=help_text)
+    add(parser, "--timeline", help="record a timeline of every rank, for trace and report (with -o)")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -102,11 +102,19 @@ def _schedule(options: argparse.Namespace) -> Answer:
     """Write a recording as a schedule in GOAL, each of its stretches once."""
     for name in ("run", "window"):
         if (given := getattr(options, name)) is not None:
-            rule = "cannot be combined with --format goal, which takes a whole recording"
-            raise InputError(f"--{name}", given, rule, "leave it out")
+            raise InputError(
+                f"--{name}",
+                given,
+                "cannot be combined with --format goal, which takes a whole recording",
+                "leave it out",
+            )
     if not options.results.is_file():
-        rule = "must be the file of a recording for --format goal"
-        raise InputError("RESULTS", str(options.results), rule, "make one with lockstep record -o FILE")
+        raise InputError(
+            "RESULTS",
+            str(options.results),
+            "must be the file of a recording for --format goal",
+            "make one with lockstep record -o FILE",
+        )
     held = recorded_programs.program_in(options.results)
     program = recorded_steps.replayed(held, copies=False)  # whose simulator has its own time for each byte
     path = options.output or FORMATS["goal"][0]

@@ -54,24 +54,39 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="K",
         help="run this many copies at a time; 1 is the command alone",
     )
-    help_text = "measure everything this many times"
-    add("--rounds", type=int, default=5, metavar="N", help=help_text)
-    help_text = "stop a run after X times the sum of the times alone"
-    add("--timeout-factor", type=float, default=10.0, metavar="X", help=help_text)
-    help_text = "measure only this setting, and the unmodified program"
-    add("--only", action="append", metavar="SETTING", help=help_text)
+    add("--rounds", type=int, default=5, metavar="N", help="measure everything this many times")
+    add(
+        "--timeout-factor",
+        type=float,
+        default=10.0,
+        metavar="X",
+        help="stop a run after X times the sum of the times alone",
+    )
+    add(
+        "--only",
+        action="append",
+        metavar="SETTING",
+        help="measure only this setting, and the unmodified program",
+    )
     rule_arguments(parser)
     shared.add(parser, "--results", "--resume", "--no-wait", *shared.VERDICTS)
-    help_text = "run this command; {copy} in it stands for the number of the copy"
-    parser.add_argument("program", nargs=REMAINDER, metavar="-- COMMAND ...", help=help_text)
+    parser.add_argument(
+        "program",
+        nargs=REMAINDER,
+        metavar="-- COMMAND ...",
+        help="run this command; {copy} in it stands for the number of the copy",
+    )
 
 
 def execute(options: Namespace, watcher: Watcher) -> Answer:
     command = command_of(options, "tune")
     if SEPARATOR in command:
-        rule = f"measures copies of one command, and {SEPARATOR} stands between several"
-        remedy = "write lockstep colocate --settings -- ..., or leave the others out"
-        raise InputError("COMMAND", shlex.join(command), rule, remedy)
+        raise InputError(
+            "COMMAND",
+            shlex.join(command),
+            f"measures copies of one command, and {SEPARATOR} stands between several",
+            "write lockstep colocate --settings -- ..., or leave the others out",
+        )
     _check_only(options, settings.ORDER)
     for name in options.skip_call:
         call_of(name)
@@ -162,9 +177,12 @@ def _settings(
         commands[n] for n, loaded in libraries.items() if any(one.name.startswith("libmpi") for one in loaded)
     ]
     if not of_mpi and not there:
-        rule = "loads no libmpi, OpenMP or OpenBLAS on this host, so which settings it has is unknown"
-        remedy = "write a command that runs a program with MPI or threads on this host"
-        raise InputError("COMMAND", " ::: ".join(map(shlex.join, commands)), rule, remedy)
+        raise InputError(
+            "COMMAND",
+            " ::: ".join(map(shlex.join, commands)),
+            "loads no libmpi, OpenMP or OpenBLAS on this host, so which settings it has is unknown",
+            "write a command that runs a program with MPI or threads on this host",
+        )
     two_phase = _two_phase(options, of_mpi, watcher)
     return [UNCHANGED, *two_phase, *map(settings.of_library, there)], missing
 

@@ -102,9 +102,12 @@ class Measured:
             past = history.past
             if past.conditions and (other := conditions.difference(past.conditions, session.conditions)):
                 name, old, new = other
-                rule = f"the interrupted run was measured with {name} = {old!r}, but now it is {new!r}"
-                remedy = "omit --resume, or choose another --results directory"
-                raise InputError("--resume", True, rule, remedy)
+                raise InputError(
+                    "--resume",
+                    True,
+                    f"the interrupted run was measured with {name} = {old!r}, but now it is {new!r}",
+                    "omit --resume, or choose another --results directory",
+                )
             if past.interrupted_ns:
                 over = f"{len(past.ended)} of {len(task.jobs)} jobs are over"
                 self.note(f"continuing at {past.clock_ns / 1e9:.1f} s of its clock, where {over}")

@@ -126,8 +126,12 @@ def check(ids: Sequence[str]) -> list[Standing]:
     """The standing of each job; an InputError for one that cannot take turns."""
     for number, name in enumerate(ids):
         if not (name.isascii() and name.isdigit() and name[0] != "0"):
-            rule = "must be the number of a job; tasks of arrays and parts of jobs cannot take turns"
-            raise InputError("--slurm", name, rule, "write it as squeue does, such as 4711")
+            raise InputError(
+                "--slurm",
+                name,
+                "must be the number of a job; tasks of arrays and parts of jobs cannot take turns",
+                "write it as squeue does, such as 4711",
+            )
         if name in ids[:number]:
             raise InputError("--slurm", name, "cannot be named twice", "leave one of them out")
         if name == os.environ.get("SLURM_JOB_ID"):

@@ -82,13 +82,19 @@ class Cluster:
             found = partition(how.partition, how.place)
             mpi = answer("srun", "--mpi=list")
         except SlurmError as error:
-            rule = f"needs a cluster whose accounting tells waits: {' '.join(str(error).split())}"
-            raise _refusal(rule, "run this on a login node of such a cluster") from None
+            raise _refusal(
+                f"needs a cluster whose accounting tells waits: {' '.join(str(error).split())}",
+                "run this on a login node of such a cluster",
+            ) from None
         for cell in experiment.measured_cells:
             if cell.processors > found.processors:
-                rule = f"must be at most {found.processors}, those of Slurm's partition {found.name!r}"
                 raise experiment.located(
-                    InputError("processors", cell.processors, rule, "write less, or choose another partition")
+                    InputError(
+                        "processors",
+                        cell.processors,
+                        f"must be at most {found.processors}, those of Slurm's partition {found.name!r}",
+                        "write less, or choose another partition",
+                    )
                 )
             with under("log.programs"):
                 for job in cell.jobs():

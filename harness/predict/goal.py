@@ -129,8 +129,9 @@ class _Execution:
             for place, operation in enumerate(operations):
                 if not self._over[rank][place]:
                     reason = "depends on others for ever" if operation.open else "has no counterpart"
-                    rule = f"line {operation.line}: {operation.what} of rank {rank} {reason}"
-                    raise RecordingError(self.path, rule, REMEDY)
+                    raise RecordingError(
+                        self.path, f"line {operation.line}: {operation.what} of rank {rank} {reason}", REMEDY
+                    )
 
     def _add(self, at_ns: int, rank: int, place: int, *, ends: bool = False) -> None:
         self._serial += 1

@@ -98,10 +98,13 @@ class SimulatedByJob:
         for cell in experiment.cells:
             for job in cell.jobs():
                 if not isinstance(job.program, Program) or job.program.adapts:
-                    rule = "cannot be simulated by job: how long it takes alone is not known"
-                    remedy = "use lockstep simulate --by process"
                     raise experiment.located(
-                        InputError(f"job {job.number}", job.program.short_name, rule, remedy)
+                        InputError(
+                            f"job {job.number}",
+                            job.program.short_name,
+                            "cannot be simulated by job: how long it takes alone is not known",
+                            "use lockstep simulate --by process",
+                        )
                     )
             source = JobSource(tau_s=cell.log.tau_s if cell.log else tau_s)
             cells.append(replace(cell, source=source))

@@ -364,9 +364,16 @@ def _simulated(job: ParallelJob, recorded: RecordedPrograms, blocking_calls: boo
         case Program(malleable=False) as program:
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True)
     if isinstance(job.program, Command) and job.program.threads == 1:
-        rule = "needs a recording to be simulated"
-        remedy = 'write recording = "FILE" (lockstep record makes one), or record = true for lockstep run'
-        raise InputError(f"job {job.number}", job.program.short_name, rule, remedy)
+        raise InputError(
+            f"job {job.number}",
+            job.program.short_name,
+            "needs a recording to be simulated",
+            'write recording = "FILE" (lockstep record makes one), or record = true for lockstep run',
+        )
     what = "its ranks have threads" if job.program.threads > 1 else "it changes its number of processes"
-    rule = f"cannot be simulated: {what}"
-    raise InputError(f"job {job.number}", job.program.short_name, rule, "measure it: lockstep run")
+    raise InputError(
+        f"job {job.number}",
+        job.program.short_name,
+        f"cannot be simulated: {what}",
+        "measure it: lockstep run",
+    )

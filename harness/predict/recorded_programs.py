@@ -145,8 +145,12 @@ def check(experiment: Experiment) -> None:
             except recording.RecordingError as error:
                 raise InputError("recording", command.recording, error.rule, remedy) from error
             if ranks != command.processes:
-                rule = f"must have {command.processes} ranks, as the command, and has {ranks}"
-                raise InputError("recording", command.recording, rule, remedy)
+                raise InputError(
+                    "recording",
+                    command.recording,
+                    f"must have {command.processes} ranks, as the command, and has {ranks}",
+                    remedy,
+                )
 
 
 def _commands(experiment: Experiment) -> set[Command]:

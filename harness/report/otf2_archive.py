@@ -28,8 +28,9 @@ def package() -> Any:
     try:
         return import_module("otf2")
     except ModuleNotFoundError:
-        remedy = "pip install 'lockstep-scheduling[otf2]'"
-        raise InputError("package", "otf2", "is not installed", remedy) from None
+        raise InputError(
+            "package", "otf2", "is not installed", "pip install 'lockstep-scheduling[otf2]'"
+        ) from None
 
 
 def write(directory: Path, events: Iterable[Event]) -> None:

@@ -223,8 +223,12 @@ def load(
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
     if log is not None:
         if not {"level", "log"} & written.data.keys():
-            rule = f"is a job log, and {written.file} has no table [log] for it"
-            raise InputError("--log", log, rule, "write lockstep simulate log --log FILE")
+            raise InputError(
+                "--log",
+                log,
+                f"is a job log, and {written.file} has no table [log] for it",
+                "write lockstep simulate log --log FILE",
+            )
         changes.append(overrides.make("log.file", log, f"--log {log}"))
     changed = written.overridden(changes)
     try:
@@ -335,8 +339,12 @@ def _of_processes(document: Document, here: bool) -> Experiment:
     swept = sweep.checked(data)
     nodes = hosts.parse(data.get("hosts", []))
     if nodes and "processors" in swept:
-        rule = "the hosts have numbers of processors of their own"
-        raise InputError('sweep."processors"', swept["processors"], rule, "write an experiment for each")
+        raise InputError(
+            'sweep."processors"',
+            swept["processors"],
+            "the hosts have numbers of processors of their own",
+            "write an experiment for each",
+        )
     points = enumerate(sweep.points(data, swept))
     cells = tuple(_cell(index, *point, folder, here, nodes) for index, point in points)
     adapting = any(group.program.adapts for cell in cells for group in cell.groups)
@@ -386,8 +394,12 @@ def _refuse_without_effect(data: Table) -> None:
     for key, value in data.items():
         first = re.split(r"[.\[]", key)[0]
         if first in NOT_OF_SETTINGS:
-            rule = "cannot be set for programs with settings, which run as their users start them"
-            raise InputError(key, value, rule, f"leave {first} out; the command may have it")
+            raise InputError(
+                key,
+                value,
+                "cannot be set for programs with settings, which run as their users start them",
+                f"leave {first} out; the command may have it",
+            )
 
 
 def _timeout_factor(data: Table, *, of_settings: bool) -> float | None:
@@ -395,8 +407,12 @@ def _timeout_factor(data: Table, *, of_settings: bool) -> float | None:
         within("--timeout-factor", factor := data.get("timeout_factor", TIMEOUT_FACTOR), "timeout_factor")
         return float(factor)
     if "timeout_factor" in data:
-        rule = "needs programs with settings: other runs end by dedicated_s"
-        raise InputError("timeout_factor", data["timeout_factor"], rule, "leave it out")
+        raise InputError(
+            "timeout_factor",
+            data["timeout_factor"],
+            "needs programs with settings: other runs end by dedicated_s",
+            "leave it out",
+        )
     return None
 
 
@@ -410,8 +426,12 @@ def _check_run(experiment: Experiment) -> None:
 
 def _check_runs(data: Table, key: str, runs: int) -> None:
     if runs > RUNS:
-        rule = f"makes {runs} runs with the sweep and the schedulers; at most {RUNS} are allowed"
-        raise InputError(key, data.get(key, REPEATS), rule, "reduce the repeats or the sweep")
+        raise InputError(
+            key,
+            data.get(key, REPEATS),
+            f"makes {runs} runs with the sweep and the schedulers; at most {RUNS} are allowed",
+            "reduce the repeats or the sweep",
+        )
 
 
 def _check_hidden(
@@ -443,8 +463,9 @@ def _repeats(repeats: Any) -> tuple[int, int]:
 def experiment_name(data: Table, default: str) -> str:
     name = data.get("name", default)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        rule = "must be text of at least one character"
-        raise InputError("name", name, rule, 'write name = "my-experiment"')
+        raise InputError(
+            "name", name, "must be text of at least one character", 'write name = "my-experiment"'
+        )
     return name
 
 
@@ -455,8 +476,12 @@ def _processors(number_asked: Any, here: bool, nodes: Sequence[Node]) -> int:
         return sum(node.processors for node in nodes)
     most = len(usable_processors())
     if here and number_asked > most:
-        rule = f"must be at most {most}, which this process may use here"
-        raise InputError("processors", number_asked, rule, f"write {most} or less, or 0 for all of them")
+        raise InputError(
+            "processors",
+            number_asked,
+            f"must be at most {most}, which this process may use here",
+            f"write {most} or less, or 0 for all of them",
+        )
     return int(number_asked) or most
 
 
@@ -464,8 +489,12 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     counts = [group.count for group in cell.groups]
     ranks = sum(group.count * group.program.width for group in cell.groups)
     if sum(counts) > JOBS or ranks > RANKS:
-        rule = f"must be at most {JOBS} with {RANKS} processes, and are {sum(counts)} with {ranks}"
-        raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
+        raise InputError(
+            "jobs",
+            counts,
+            f"must be at most {JOBS} with {RANKS} processes, and are {sum(counts)} with {ranks}",
+            "give fewer or smaller jobs",
+        )
     strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.allows_oversubscription]
     for index, group in enumerate(cell.groups if strict else ()):
         what = "program.processes" if group.program.moldable else "command"
@@ -483,8 +512,12 @@ def _check_group(group: JobGroup, number: int, cell: Cell, nodes: Sequence[Node]
             raise InputError(key, program.processes, rule, remedy)
     if dedicated == TWO_PHASE and program.waits == "mpi" and program.width > cell.processors:
         what = "threads" if program.threads > 1 else "processes"
-        rule = f"the command of jobs[{number}] has {program.width} {what} and waits as its MPI does"
-        raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
+        raise InputError(
+            "dedicated",
+            TWO_PHASE,
+            f"the command of jobs[{number}] has {program.width} {what} and waits as its MPI does",
+            'give that job waits = "two-phase"',
+        )
 
 
 def _cell(index: int, point: Table, data: Table, folder: Path, here: bool, nodes: Sequence[Node]) -> Cell:

@@ -99,8 +99,9 @@ def read(source: str | Mapping[str, Any]) -> Document:
     if "/" not in source and path.suffix != ".toml" and not os.path.isfile(source):  # noqa: PTH113 - never raises
         hint = f"write one of {', '.join(SHORTEST)}, or a path that ends in .toml"
         close = f"did you mean {FORMER[source]!r}?" if source in FORMER else closest(source, names, hint)
-        rule = f"is neither a file nor one of the {len(names)} built-in experiments"
-        raise InputError("EXPERIMENT", source, rule, close)
+        raise InputError(
+            "EXPERIMENT", source, f"is neither a file nor one of the {len(names)} built-in experiments", close
+        )
     return replace(parse(text_of(source, "EXPERIMENT"), source), folder=path.parent)
 
 
@@ -113,15 +114,20 @@ def text_of(path: str, key: str) -> str:
         reason = (error.strerror or str(error)).lower()
         raise InputError(key, path, f"must be a readable file: {reason}", "check the path") from None
     if key == "EXPERIMENT" and other_logs.begins_log(path, data):
-        remedy = f"simulate its jobs: lockstep simulate log --log {shlex.quote(path)}"
-        raise InputError(key, path, "is a job log, not an experiment", remedy)
+        raise InputError(
+            key,
+            path,
+            "is a job log, not an experiment",
+            f"simulate its jobs: lockstep simulate log --log {shlex.quote(path)}",
+        )
     if len(data) > LARGEST:
         raise InputError(key, path, f"must be at most {LARGEST >> 20} MiB of text", "give a smaller file")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        rule = f"must be UTF-8 text: byte {error.start} is not"
-        raise InputError(key, path, rule, "save the file as UTF-8") from None
+        raise InputError(
+            key, path, f"must be UTF-8 text: byte {error.start} is not", "save the file as UTF-8"
+        ) from None
 
 
 def parse(text: str, file: str) -> Document:
@@ -133,8 +139,7 @@ def parse(text: str, file: str) -> Document:
     except InputError as error:
         raise ExperimentError(error.key, error.value, error.rule, error.remedy, file) from None
     except RecursionError:
-        rule = "must have fewer tables in tables"
-        raise ExperimentError("TOML", "...", rule, "nest less", file) from None
+        raise ExperimentError("TOML", "...", "must have fewer tables in tables", "nest less", file) from None
     except ValueError as error:  # TOMLDecodeError, and errors of int and datetime
         place = re.search(r"at line (\d+)", str(error))
         lines = text.splitlines() or [""]

@@ -36,9 +36,12 @@ class DrawnEstimates:
         match = self.FORM.fullmatch(value) if isinstance(value, str) else None
         smallest, largest = self.FACTORS.minimum, self.FACTORS.maximum
         if not match or not smallest <= float(match[1]) <= float(match[2]) <= largest:
-            rule = f'must be "times A to B" with {smallest} <= A <= B <= {largest}, factors of the run times'
-            remedy = 'write estimates = "times 1 to 5", or leave it out for those of the log'
-            raise InputError(key, value, rule, remedy)
+            raise InputError(
+                key,
+                value,
+                f'must be "times A to B" with {smallest} <= A <= B <= {largest}, factors of the run times',
+                'write estimates = "times 1 to 5", or leave it out for those of the log',
+            )
 
     @property
     def json_schema(self) -> Schema:
@@ -86,8 +89,12 @@ class LogTable(Checked):
             with under("scheduler"):
                 object.__setattr__(self, "scheduler", of_jobs(self.scheduler))
         elif self.scheduler is not None and not isinstance(self.scheduler, JobScheduler):
-            remedy = 'write scheduler = { policy = "easy" }'
-            raise InputError("scheduler", self.scheduler, "must be a table, as [[schedulers]] are", remedy)
+            raise InputError(
+                "scheduler",
+                self.scheduler,
+                "must be a table, as [[schedulers]] are",
+                'write scheduler = { policy = "easy" }',
+            )
 
 
 @dataclass(frozen=True)

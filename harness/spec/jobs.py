@@ -78,12 +78,19 @@ def job_group(job: Any, key: str) -> JobGroup:
     rest = {name: value for name, value in job.items() if name not in SHARED}
     what = [name for name in ("program", "command", "kind") if name in rest]
     if not what:
-        remedy = 'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }'
-        rule = "each [[jobs]] table needs a program, a command or a kind"
-        raise InputError(f"{key}.program", None, rule, remedy)
+        raise InputError(
+            f"{key}.program",
+            None,
+            "each [[jobs]] table needs a program, a command or a kind",
+            'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }',
+        )
     if len(what) > 1:
-        rule = f"cannot be combined with {what[0]}: a job has a program, a command or a kind"
-        raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "write two [[jobs]] tables")
+        raise InputError(
+            f"{key}.{what[1]}",
+            rest[what[1]],
+            f"cannot be combined with {what[0]}: a job has a program, a command or a kind",
+            "write two [[jobs]] tables",
+        )
     work = {"program": _program, "command": _command, "kind": _single}[what[0]](rest, key)
     of_job = {"program": work, "submitter": build(Submitter, submitter, key)}
     return build(JobGroup, {**shared, **of_job}, key)
@@ -104,8 +111,12 @@ def program_of(table: Table, where: str) -> Work:
         one_of("pattern", pattern, PATTERNS)
         for name in program.keys() - field_names(Program) if pattern != LOCK else ():
             if name in field_names(LockProgram):
-                rule = f"needs the pattern {LOCK}, and this one is {pattern}"
-                raise InputError(name, program[name], rule, f'remove it, or write pattern = "{LOCK}"')
+                raise InputError(
+                    name,
+                    program[name],
+                    f"needs the pattern {LOCK}, and this one is {pattern}",
+                    f'remove it, or write pattern = "{LOCK}"',
+                )
     return build(LockProgram if pattern == LOCK else Program, program, where)
 
 
@@ -132,11 +143,16 @@ def _command(table: Table, key: str) -> Work:
     with under(key):
         options, counted, argv = accepted(words[1:], kinds_of(launcher or Launcher.programs[0]))
     if not NUMBER.fullmatch(counted) or not argv:
-        rule = "must have -n, a number and the program behind the launcher and its options"
-        raise InputError(where, words, rule, remedy)
+        raise InputError(
+            where, words, "must have -n, a number and the program behind the launcher and its options", remedy
+        )
     if "processes" in table and counted != count:
-        rule = f"must be {counted}, which the command starts"
-        raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
+        raise InputError(
+            f"{key}.processes",
+            table["processes"],
+            f"must be {counted}, which the command starts",
+            f"write {PROCESSES} in the command",
+        )
     values = {name: table[name] for name in OF_COMMANDS if name in table}
     fields = {"argv": argv, "processes": int(counted), "launcher": launcher, "launcher_options": options}
     return build(Command, fields | values, key)
@@ -159,8 +175,9 @@ def as_started(job: Any, key: str) -> JobGroup:
         known_keys(job, ("command", "count"), key)
     words, remedy = job.get("command"), 'write command = ["mpiexec", "-n", "2", "./my_app"]'
     if not words:
-        rule = "with settings each [[jobs]] table needs a command"
-        raise InputError(f"{key}.command", words or None, rule, remedy)
+        raise InputError(
+            f"{key}.command", words or None, "with settings each [[jobs]] table needs a command", remedy
+        )
     _check_words(f"{key}.command", words, remedy, empty=True)
     rest = {name: value for name, value in job.items() if name != "command"}
     return build(JobGroup, {**rest, "program": CommandLine(tuple(words))}, key)
@@ -176,8 +193,12 @@ def check_here(group: JobGroup, key: str) -> None:
         case _:
             return
     if shutil.which(words[0], path=path) is None:
-        rule = f"needs a program {words[0]!r} on the PATH or below the current directory"
-        raise InputError(f"{key}.command", list(words), rule, "check its name, its path and its mode")
+        raise InputError(
+            f"{key}.command",
+            list(words),
+            f"needs a program {words[0]!r} on the PATH or below the current directory",
+            "check its name, its path and its mode",
+        )
 
 
 def described(program: Work) -> dict[str, Any]:

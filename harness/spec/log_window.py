@@ -164,8 +164,9 @@ def _part(window: Window, folder: Path) -> _Part:
     since_s = np.maximum(0.0, rows[:, SUBMIT] - log[0, SUBMIT] - window.from_hours * HOUR_S)
     span_s = window.hours * HOUR_S if window.hours else float(since_s[-1])
     if span_s <= 0:
-        rule = "must hold jobs that arrive at different times"
-        raise InputError("jobs", window.jobs, rule, "give more jobs")
+        raise InputError(
+            "jobs", window.jobs, "must hold jobs that arrive at different times", "give more jobs"
+        )
     run_s = np.maximum(rows[:, RUN], 1.0)
     preceding = preceding_jobs.places(rows)
     preceding_jobs.chains_end_s(rows, preceding, since_s + run_s, lambda reason: _circular(window, reason))
@@ -182,8 +183,12 @@ def _scaled(part: _Part, window: Window, processors: int, seed: int) -> _Scaled:
     work_s = float((sizes * part.run_s).sum())
     run_factor = part.load * processors * window.minutes * MINUTE_S / work_s
     if (longest_s := float(part.run_s.max()) * run_factor) > ALONE_S:
-        rule = f"gives a job that runs for {longest_s:.3g} s, and at most {ALONE_S:g} s are allowed"
-        raise InputError("minutes", window.minutes, rule, "give fewer minutes, or a longer part")
+        raise InputError(
+            "minutes",
+            window.minutes,
+            f"gives a job that runs for {longest_s:.3g} s, and at most {ALONE_S:g} s are allowed",
+            "give fewer minutes, or a longer part",
+        )
     run_s = np.maximum(part.run_s * run_factor, SHORTEST_S)
     asked_s = np.where(part.without_estimate, part.run_s, part.records.rows[:, REQUESTED_S])
     estimate_s = np.maximum(np.maximum(asked_s, part.run_s) * run_factor, run_s)
@@ -270,14 +275,26 @@ def _rows_in(window: Window, rows: Numbers) -> Numbers:
     part: Numbers = rows[_within(window, rows, rows[0, SUBMIT])][: window.jobs]
     if len(part) < 2:
         ends_h = (rows[-1, SUBMIT] - rows[0, SUBMIT]) / HOUR_S
-        rule = f"leaves {len(part)} jobs of the log, which ends {ends_h:.4g} hours after its first job"
-        raise InputError("from", window.from_hours, rule, "begin earlier, or give a longer window")
+        raise InputError(
+            "from",
+            window.from_hours,
+            f"leaves {len(part)} jobs of the log, which ends {ends_h:.4g} hours after its first job",
+            "begin earlier, or give a longer window",
+        )
     if len(part) < (window.jobs or 0):
-        rule = f"must be at most {len(part)}: the log has no more from hour {window.from_hours:g} on"
-        raise InputError("jobs", window.jobs, rule, f"write {len(part)} or less, or begin earlier")
+        raise InputError(
+            "jobs",
+            window.jobs,
+            f"must be at most {len(part)}: the log has no more from hour {window.from_hours:g} on",
+            f"write {len(part)} or less, or begin earlier",
+        )
     if len(part) > JOBS:
-        rule = f"holds {len(part)} jobs there, and an experiment at most {JOBS}"
-        raise InputError("hours", window.hours, rule, "give fewer hours, or jobs = 100")
+        raise InputError(
+            "hours",
+            window.hours,
+            f"holds {len(part)} jobs there, and an experiment at most {JOBS}",
+            "give fewer hours, or jobs = 100",
+        )
     return part
 
 
@@ -301,8 +318,12 @@ def _check_machine(machine: int, rows: Numbers) -> None:
     largest = rows[sizes_of(rows).argmax()]
     size = int(sizes_of(rows).max())
     if size > machine:
-        rule = f"must be enough for all jobs, and job {largest[NUMBER]:.0f} has {size} processors"
-        raise InputError("machine", machine, rule, f"write machine = {size} or more")
+        raise InputError(
+            "machine",
+            machine,
+            f"must be enough for all jobs, and job {largest[NUMBER]:.0f} has {size} processors",
+            f"write machine = {size} or more",
+        )
 
 
 def _scaled_sizes(part: _Part, processors: int, random: np.random.Generator) -> Sizes:

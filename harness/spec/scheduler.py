@@ -46,46 +46,85 @@ class Scheduler:
     def __post_init__(self) -> None:
         options = self.options
         if options.waiting != "global-adaptive" and options.imbalance_estimate != DEFAULT_ESTIMATE:
-            rule = f"cannot act under the waiting rule {options.waiting}"
-            remedy = 'write waiting = "global-adaptive", or leave it out'
-            raise InputError("imbalance_estimate", options.imbalance_estimate, rule, remedy)
+            raise InputError(
+                "imbalance_estimate",
+                options.imbalance_estimate,
+                f"cannot act under the waiting rule {options.waiting}",
+                'write waiting = "global-adaptive", or leave it out',
+            )
         one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
         if options.bind == WITHIN_JOB and self.policy.moves:
-            rule = f"cannot hold under {self.name!r}, which gives running jobs other processors"
-            raise InputError("bind", options.bind, rule, "write true or false, or choose another policy")
+            raise InputError(
+                "bind",
+                options.bind,
+                f"cannot hold under {self.name!r}, which gives running jobs other processors",
+                "write true or false, or choose another policy",
+            )
         self._check_remedy(options.remedy.kind)
         if self.policy.coscheduling and options.local != "rr":
-            rule = f"must be rr under {self.name!r}, which reorders time slices of SCHED_RR"
-            raise InputError("local", options.local, rule, 'write local = "rr", or leave it out')
+            raise InputError(
+                "local",
+                options.local,
+                f"must be rr under {self.name!r}, which reorders time slices of SCHED_RR",
+                'write local = "rr", or leave it out',
+            )
         if self.policy.coscheduling and options.bind is not True:
-            rule = f"must be true under {self.name!r}, which sends messages to a rank's own processor"
-            raise InputError("bind", options.bind, rule, "leave bind out")
+            raise InputError(
+                "bind",
+                options.bind,
+                f"must be true under {self.name!r}, which sends messages to a rank's own processor",
+                "leave bind out",
+            )
 
     def _check_remedy(self, kind: str) -> None:
         if kind == "none":
             return
         if kind == "inheritance":
             if self.policy.stops_processes:
-                rule = f"cannot act under {self.name!r}, which stops processes whatever their priority"
-                raise InputError("remedy.kind", kind, rule, 'write kind = "none", or another remedy')
+                raise InputError(
+                    "remedy.kind",
+                    kind,
+                    f"cannot act under {self.name!r}, which stops processes whatever their priority",
+                    'write kind = "none", or another remedy',
+                )
             if self.options.local != "other":
-                rule = "must be other with inheritance, which lifts the holder of a lock into SCHED_RR"
-                raise InputError("local", self.options.local, rule, 'write local = "other", or leave it out')
+                raise InputError(
+                    "local",
+                    self.options.local,
+                    "must be other with inheritance, which lifts the holder of a lock into SCHED_RR",
+                    'write local = "other", or leave it out',
+                )
         if kind not in STOPPING:
             return
         if not self.policy.stops_processes:
-            rule = f"needs a policy that stops processes, and {self.name!r} stops none"
-            raise InputError("remedy.kind", kind, rule, "choose gang, or leave it out")
+            raise InputError(
+                "remedy.kind",
+                kind,
+                f"needs a policy that stops processes, and {self.name!r} stops none",
+                "choose gang, or leave it out",
+            )
         if self.options.mechanism == "realtime":
-            rule = "cannot act with the realtime mechanism, which does not stop the processes that wait"
-            raise InputError("remedy.kind", kind, rule, "choose another mechanism")
+            raise InputError(
+                "remedy.kind",
+                kind,
+                "cannot act with the realtime mechanism, which does not stop the processes that wait",
+                "choose another mechanism",
+            )
         min_ms = min(shortest_ms(vars(self.policy)).values(), default=math.inf)
         if kind == "warning" and self.options.remedy.warning_us >= min_ms * 1e3:
-            rule = f"must be shorter than a slot ({min_ms:g} ms), else no process would enter a section"
-            raise InputError("remedy.warning_us", self.options.remedy.warning_us, rule, "write less")
+            raise InputError(
+                "remedy.warning_us",
+                self.options.remedy.warning_us,
+                f"must be shorter than a slot ({min_ms:g} ms), else no process would enter a section",
+                "write less",
+            )
         if kind == "activations" and self.options.bind is not True:
-            rule = "must be true with activations, since a holder goes back to its own processor"
-            raise InputError("bind", self.options.bind, rule, "leave bind out, or choose another remedy")
+            raise InputError(
+                "bind",
+                self.options.bind,
+                "must be true with activations, since a holder goes back to its own processor",
+                "leave bind out, or choose another remedy",
+            )
 
     @property
     def not_simulated(self) -> str:
@@ -178,9 +217,12 @@ def schedulers_of(tables: Any, read: Reader, *, merge: bool = False) -> tuple[Sc
         return tuple(dict.fromkeys(schedulers))
     for index, scheduler in enumerate(schedulers):
         if (first := schedulers.index(scheduler)) < index:
-            rule = f"cannot be the same as schedulers[{first}]"
-            remedy = "remove one (repeats = N measures more often)"
-            raise InputError(f"schedulers[{index}]", tables[index], rule, remedy)
+            raise InputError(
+                f"schedulers[{index}]",
+                tables[index],
+                f"cannot be the same as schedulers[{first}]",
+                "remove one (repeats = N measures more often)",
+            )
     return schedulers
 
 
@@ -210,8 +252,12 @@ def _check_slots(policy: Policy) -> None:
     for key, length_ms in shortest_ms(vars(policy)).items():
         if length_ms < LEAST_SLOT_MS:
             value = getattr(policy, key)
-            rule = f"must be at least {LEAST_SLOT_MS} ms in real runs, since a change takes 0.04 ms"
-            raise InputError(key, value, rule, f"write {LEAST_SLOT_MS} or more, or ask lockstep simulate")
+            raise InputError(
+                key,
+                value,
+                f"must be at least {LEAST_SLOT_MS} ms in real runs, since a change takes 0.04 ms",
+                f"write {LEAST_SLOT_MS} or more, or ask lockstep simulate",
+            )
 
 
 def scheduler_of(table: Table) -> Scheduler:
@@ -234,9 +280,12 @@ def check_tiers(key: str, scheduler: Scheduler, partitions: Collection[str]) -> 
     there = ", ".join(map(repr, sorted(filter(None, partitions)))) or "no partition"
     for name, _ in scheduler.policy.tiers:
         if name not in partitions:
-            rule = f"cannot have {name!r}, since no job is in that partition, but in {there}"
-            remedy = f"correct {name!r}, or leave it out"
-            raise InputError(f"{key}.tiers", dict(scheduler.policy.tiers), rule, remedy)
+            raise InputError(
+                f"{key}.tiers",
+                dict(scheduler.policy.tiers),
+                f"cannot have {name!r}, since no job is in that partition, but in {there}",
+                f"correct {name!r}, or leave it out",
+            )
 
 
 def has_key(table: Any, key: str) -> bool:
@@ -259,13 +308,18 @@ def who_has(key: str) -> str:
 def policy_of(table: Table, others: Sequence[str] = ()) -> Policy:
     """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``."""
     if "policy" not in table:
-        remedy = 'write policy = "gang", say (lockstep policies lists all)'
-        raise InputError("policy", None, "every [[schedulers]] table must have one", remedy)
+        raise InputError(
+            "policy",
+            None,
+            "every [[schedulers]] table must have one",
+            'write policy = "gang", say (lockstep policies lists all)',
+        )
     name = table["policy"]
     own = policies.parameters(name)
     for key in table:
         if key not in own and any(key in policies.parameters(other) for other in policies.known()):
-            rule = f"is not a key of the policy {name!r}"
-            raise InputError(key, table[key], rule, f"remove it ({who_has(key)})")
+            raise InputError(
+                key, table[key], f"is not a key of the policy {name!r}", f"remove it ({who_has(key)})"
+            )
     known_keys(table, ("policy", *others, *own), "")
     return policies.create(name, {key: table[key] for key in table if key not in ("policy", *others)})

@@ -31,8 +31,12 @@ def checked(data: Table) -> Mapping[str, list[Any]]:
         _check_axis(key, values, _sweepable(data))
         size *= len(values)
         if size > CELLS:
-            rule = f"makes more than {CELLS} points"
-            raise InputError(f'sweep."{key}"', values, rule, "give fewer values, or several files")
+            raise InputError(
+                f'sweep."{key}"',
+                values,
+                f"makes more than {CELLS} points",
+                "give fewer values, or several files",
+            )
     return sweep
 
 
@@ -131,8 +135,12 @@ def _check_axis(key: str, values: Any, sweepable: tuple[Sequence[str], Mapping[s
         places = [*(f'"{one}.KEY"' for one in tables), *(f'"{one}.0.KEY"' for one in lists)]
         remedy = f'write {", ".join(places)} or "processors", in quotes'
         what = "programs, jobs" if "jobs" in lists else "the source of jobs"
-        rule = f"must be a key of {what}, schedulers or the machine"
-        raise InputError(where, values, rule, nearest(key, [*keys, *overrides.scheduler_keys()], remedy))
+        raise InputError(
+            where,
+            values,
+            f"must be a key of {what}, schedulers or the machine",
+            nearest(key, [*keys, *overrides.scheduler_keys()], remedy),
+        )
     if not isinstance(values, list) or not values:
         raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
     if len(values) > CELLS:

@@ -56,8 +56,12 @@ def quantum_of_jobs(text: str) -> int | None:
         return None
     quantum_ms: float | None = getattr(policy, "quantum_ms", None)
     if quantum_ms is None or policy != policies.create("gang", {"quantum_ms": quantum_ms}):
-        rule = "cannot choose nodes for jobs that Slurm has placed"
-        raise InputError("--policy", text, rule, 'choose batch, or "gang quantum_ms=100"')
+        raise InputError(
+            "--policy",
+            text,
+            "cannot choose nodes for jobs that Slurm has placed",
+            'choose batch, or "gang quantum_ms=100"',
+        )
     return round(quantum_ms * 1e6)
 
 

@@ -95,9 +95,13 @@ class Store:
             raise
         except (OSError, sqlite3.Error, *BROKEN) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            rule = f"must be a directory with {'' if existing else 'room for '}a store: {reason.lower()}"
             remedy = "check the path and its permissions" + ("" if existing else ", and the free space")
-            raise InputError("RESULTS" if existing else "--results", str(folder), rule, remedy) from None
+            raise InputError(
+                "RESULTS" if existing else "--results",
+                str(folder),
+                f"must be a directory with {'' if existing else 'room for '}a store: {reason.lower()}",
+                remedy,
+            ) from None
         self._rank_columns = frozenset(column[0] for column in described)
         self._spool = Spool(self.path, reserve=not existing)
         self._take_in()

@@ -79,12 +79,20 @@ def _make_or_refuse(database: sqlite3.Connection, file: Path) -> None:
         database.executescript("\n".join(script))
         return
     if _number(database, "application_id") != APPLICATION_ID:
-        rule = "must be a store of Lockstep, but is another program's database"
-        raise InputError("--results", str(file), rule, "choose another directory")
+        raise InputError(
+            "--results",
+            str(file),
+            "must be a store of Lockstep, but is another program's database",
+            "choose another directory",
+        )
     if version != SCHEMA:
         this = f"this is {_named(_version())} with schema {SCHEMA}"
-        rule = f"was written by {_named(_writer(database))} with schema {version}; {this}"
-        raise InputError("--results", str(file), rule, "use the Lockstep that wrote it, or another directory")
+        raise InputError(
+            "--results",
+            str(file),
+            f"was written by {_named(_writer(database))} with schema {version}; {this}",
+            "use the Lockstep that wrote it, or another directory",
+        )
 
 
 def flaw(database: sqlite3.Connection) -> str:
