@@ -409,17 +409,22 @@ def simulate(
             raise Interrupted(f"interrupted: {many}") from None
         if store and resume:
             _keep_recorded_waits(store, experiment, [*before, *new_records])
-    notes = list(prepared.notes)
     failures = [record.failure for record in new_records if record.failure]
-    if failures:
-        notes.insert(0, f"{len(failures)} simulations failed: {failures[0]}")
+    notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
     if store:
-        earlier = f", {len(before)} found there" if resume else ""
-        notes.insert(0, f"{len(new_records)} simulated runs recorded in {store.path}{earlier}")
+        notes.insert(0, _recorded(store, len(new_records), len(before) if resume else None))
     document = results_document.results(experiment, [*before, *new_records], tau_s)
     return Simulations(
-        replace(document, machine=prepared.machine, failures=failures, warnings=()), notes, files
+        replace(document, machine=prepared.machine, failures=failures, warnings=()),
+        [*notes, *prepared.notes],
+        files,
     )
+
+
+def _recorded(store: Store, count: int, found: int | None) -> str:
+    """How many simulations a store has got, and of a series that continues how many it had."""
+    earlier = "" if found is None else f", {found} found there"
+    return f"{count} simulated runs recorded in {store.path}{earlier}"
 
 
 def _simulated_by_job(experiment: Experiment, by: str | None, *, timeline: bool) -> bool:
