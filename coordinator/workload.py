@@ -28,50 +28,50 @@ KINDS: tuple[type[Work], ...] = (Command, CommandLine, SequentialWork, Interacti
 
 
 @dataclass(frozen=True)
-class ParallelJob:
-    """A job of the workload: number, work, arrival, and an estimate of its execution time, if any.
+class SubmittedJob:
+    """A submitted job: number, work, arrival, and an estimate of its execution time, if any.
 
-    ``recording`` is the directory of this host in which ranks of a command leave a recording; empty for none.
-    ``root`` is the name (``coordinator.host.identity``) of the first process, if others have started the job.
     A job with ``after`` arrives when another one has ended, and not at a fixed time.
-    ``outputs`` are the files of this host for what its launcher writes, and for its errors. Without them,
-    both go to files of the run, which keep their beginning and their end.
     """
 
     number: int
     program: Work
     arrival_s: float = 0.0
     estimate: ExecutionTime | None = None
-    recording: str = ""
-    root: str = ""
     submitter: Submitter = UNKNOWN
     after: After | None = None
+
+    def seen(self, execution_time: ExecutionTime | None = None) -> Job:
+        """The job as policies see it: each thread of a command's rank counts as a process."""
+        work = self.program
+        return Job(
+            number=self.number,
+            processes=work.width,
+            arrival_ns=round(self.arrival_s * 1e9),
+            moldable=work.moldable,
+            malleable=work.adapts,
+            estimate=self.estimate,
+            partners=work.partners,
+            memory_bytes=work.working_set_bytes,
+            submitter=self.submitter,
+            execution_time=execution_time,
+            after=self.after,
+        )
+
+
+@dataclass(frozen=True)
+class ParallelJob(SubmittedJob):
+    """A job of the workload.
+
+    ``recording`` is the directory of this host in which ranks of a command leave a recording; empty for none.
+    ``root`` is the name (``coordinator.host.identity``) of the first process, if others have started the job.
+    ``outputs`` are the files of this host for what its launcher writes, and for its errors. Without them,
+    both go to files of the run, which keep their beginning and their end.
+    """
+
+    recording: str = ""
+    root: str = ""
     outputs: tuple[Path, Path] | None = None
-
-
-def seen(
-    number: int,
-    work: Work,
-    arrival_s: float,
-    estimate: ExecutionTime | None,
-    submitter: Submitter = UNKNOWN,
-    execution_time: ExecutionTime | None = None,
-    after: After | None = None,
-) -> Job:
-    """The job as policies see it: each thread of a command's rank counts as a process."""
-    return Job(
-        number=number,
-        processes=work.width,
-        arrival_ns=round(arrival_s * 1e9),
-        moldable=work.moldable,
-        malleable=work.adapts,
-        estimate=estimate,
-        partners=work.partners,
-        memory_bytes=work.working_set_bytes,
-        submitter=submitter,
-        execution_time=execution_time,
-        after=after,
-    )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from coordinator.host.launcher_choice import find_launcher, launcher_at, unchang
 from coordinator.host.launcher_options import accepted
 from coordinator.host.launchers import Launcher
 from coordinator.view import Job, Machine
-from coordinator.workload import Workload, seen
+from coordinator.workload import Workload
 from workloads import locks, native
 from workloads.bounds import fits
 from workloads.locks.lock_program import LockProgram
@@ -160,10 +160,7 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
             "lets running processes move, and none can move between hosts",
             "run it on one host",
         )
-    jobs = [
-        seen(job.number, job.program, job.arrival_s, job.estimate, job.submitter, after=job.after)
-        for job in workload.jobs
-    ]
+    jobs = [job.seen() for job in workload.jobs]
     new_session = Session(workload.policy, Machine(workload.processor_count, workload.topology), jobs)
     for job in jobs:
         if not workload.policy.allows_oversubscription:

@@ -16,7 +16,7 @@ from coordinator.decide.session import Agenda, Session
 from coordinator.policies import Policy
 from coordinator.topology import Topology
 from coordinator.view import Job, Machine, Reason, Slot
-from coordinator.workload import seen
+from coordinator.workload import SubmittedJob
 from harness.spec.settings import of_table
 from harness.store.records import JobRecord, RunRecord
 from workloads.record import RankResult
@@ -187,7 +187,7 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
 
 
 def _job(job: JobRecord) -> Job:
-    return seen(job.job, job.work, job.arrival_ns / 1e9, job.execution_time, job.submitted_by)
+    return SubmittedJob(job.job, job.work, job.arrival_ns / 1e9, job.execution_time, job.submitted_by).seen()
 
 
 STATES = ("computing", "spinning", "spinning uselessly", "switching", "blocked", "idle")

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.topology import FLAT, Topology
-from coordinator.view import UNKNOWN, After, ExecutionTime, Machine, Submitter
+from coordinator.view import ExecutionTime, Machine
+from coordinator.workload import SubmittedJob
 from harness.simulator.processes.local import eevdf
 from harness.simulator.processes.local.scheduler import KNOWN, Table, slices_of
 from harness.simulator.processes.model import BOUND, MACHINE, Integers, Records, State
@@ -213,23 +214,18 @@ def _rows_ns(rows_us: Sequence[Sequence[float]]) -> Integers:
 
 
 @dataclass(frozen=True)
-class SimulatedJob:
-    """A job of the workload."""
+class SimulatedJob(SubmittedJob):
+    """A job of the workload. Numbers go up from 0, and estimates are for policies that use one."""
 
-    number: int  # of the job; numbers go up from 0
     program: Program  # of each process
-    arrival_s: float = 0.0  # when it arrives
     moldable: bool = False  # whether a policy may start it with another number of processes
     # None for a parallel job. Else the job is one process without any communication, which sleeps for this
     # long before each compute phase: an interactive job whose user thinks, or with 0 a sequential one.
     think_us: float | None = None
-    estimate: ExecutionTime | None = None  # of its execution time, for policies that use one
     # What its processes do in place of the program's phases; ``program`` then has their number only.
     replay: ReplayedProgram | None = None
     # The true one, for policies that are told; None if unknown.
     execution_time: ExecutionTime | None = None
-    submitter: Submitter = UNKNOWN
-    after: After | None = None  # the job that it follows; then it has no fixed arrival
 
     def __post_init__(self) -> None:
         number("arrival_s", self.arrival_s, minimum=0)

@@ -16,7 +16,6 @@ from coordinator.decide.session import Agenda, Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.view import Job, Placement
-from coordinator.workload import seen
 from harness.simulator import interruption
 from harness.simulator.processes import model as m
 from harness.simulator.processes import state
@@ -396,9 +395,7 @@ class _ProcessLevelRun:
 
 def _seen(job: SimulatedJob) -> Job:
     """A job as the policy sees it."""
-    known = (job.estimate, job.submitter, job.execution_time)
-    job_view = seen(job.number, job.program, job.arrival_s, *known, after=job.after)
-    return replace(job_view, moldable=job.moldable)
+    return replace(job.seen(job.execution_time), moldable=job.moldable)
 
 
 def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:

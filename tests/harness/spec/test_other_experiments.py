@@ -8,7 +8,7 @@ from fake_commands import fake_commands
 from fake_runs import TOOLS, Quiet, imitate, measured, probe
 from runs import needs_two
 
-from coordinator.workload import seen
+from coordinator.workload import SubmittedJob
 from harness import cli
 from harness.analyse import summary
 from harness.analyse.rows import Responses
@@ -73,7 +73,7 @@ def test_each_kind_of_job_is_read(tmp_path):
 def test_a_command_with_threads_is_as_wide_as_all_of_them_and_not_simulated(tmp_path):
     table = 'command = ["{launcher}", "-n", "4", "a"]\nthreads = 2'
     (job,) = only(tmp_path, table).cells[0].jobs()
-    assert seen(0, job.program, 0.0, None).processes == 8
+    assert SubmittedJob(0, job.program).seen().processes == 8
     assert dict(job.program.environment) == {"OMP_NUM_THREADS": "2"}
     assert rebuilt(described(job.program)) == job.program
     with pytest.raises(InputError, match="ranks have threads"):
