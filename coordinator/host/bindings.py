@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from coordinator.host.launchers import LAUNCHERS
-from coordinator.host.processes import children, environment_of, threads
+from coordinator.host.processes import below, children, environment_of, threads
 from coordinator.topology import ranges
 
 Mask = frozenset[int]
@@ -62,7 +62,7 @@ class Overlap:
 
 def job(name: str, *pids: int) -> BoundJob:
     """The job whose launchers, or roots, these are; processes without children work. Maskless at its end."""
-    working = [(pid, one) for pid in pids for one in _family(pid) if not any(children(one))]
+    working = [(pid, one) for pid in pids for one in (pid, *below(pid)) if not any(children(one))]
     masks = [mask for _, one in working if (mask := _mask(one))]
     environments = ((environment_of(pid), environment_of(one)) for pid, one in working)
     kinds = [kind for kind in LAUNCHERS.values() if kind.rank]
@@ -92,12 +92,6 @@ def _remedy(bound: BoundJob) -> str:
     if not bound.launcher:
         return "bind each to other processors (taskset), or to none"
     return f"start both with {' '.join(LAUNCHERS[bound.launcher].unbound)}, or bind each to other processors"
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    for child in children(pid):
-        yield from _family(child)
 
 
 def _mask(pid: int) -> Mask:

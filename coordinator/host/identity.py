@@ -40,6 +40,11 @@ def stat(pid: int) -> Stat | None:
         return None
 
 
+def table() -> dict[int, Stat]:
+    """The fields of all processes by pid."""
+    return {pid: status for pid in pids() if (status := stat(pid))}
+
+
 def start_s(process: Stat) -> float:
     """The start of a process in seconds of ``time.time``."""
     boot_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)

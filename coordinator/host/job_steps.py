@@ -20,7 +20,7 @@ from coordinator.host.environment import STEP
 from coordinator.host.processes import (
     Process,
     ancestors,
-    children,
+    below,
     environment_of,
     is_launcher,
     name_of,
@@ -147,7 +147,7 @@ def _by_parents(job: str) -> dict[str, set[int]]:
         if name_of(pid) == STEPD and _user(pid) == user:
             its, step = _titled(pid)
             if its == job:
-                found.setdefault(step, set()).update(_below(pid))
+                found.setdefault(step, set()).update(below(pid))
     return found
 
 
@@ -163,9 +163,3 @@ def _user(pid: int) -> int:
     with suppress(OSError):
         return Path(f"/proc/{pid}").stat().st_uid
     return -1
-
-
-def _below(pid: int) -> Iterator[int]:
-    for child in children(pid):
-        yield child
-        yield from _below(child)

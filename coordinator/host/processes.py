@@ -209,6 +209,13 @@ def children(pid: int) -> Iterator[int]:
             yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
 
 
+def below(pid: int) -> Iterator[int]:
+    """The pids of all descendants of a process, each after its parent."""
+    for child in children(pid):
+        yield child
+        yield from below(child)
+
+
 def environment_of(pid: int) -> dict[str, str]:
     """The environment with which ``pid`` started, awaited up to BEGINNING_S; empty if unreadable."""
     file = Path(f"/proc/{pid}/environ")
@@ -251,7 +258,7 @@ def find(
     evidence counts, and no mark.
     """
     # Before reading the marks: a pid that is reused meanwhile has another start.
-    table = {pid: status for pid in identity.pids() if (status := identity.stat(pid))}
+    table = identity.table()
     marks = marked() if run else {}
     meant = {
         pid

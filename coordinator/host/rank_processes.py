@@ -52,7 +52,7 @@ class RankProcesses:
 
     def look(self, now_s: float) -> list[RankProcess]:
         """All living ranks; what they use is known from the second look on."""
-        table = {pid: status for pid in identity.pids() if (status := identity.stat(pid))}
+        table = identity.table()
         table = {pid: status for pid, status in table.items() if status.state not in "ZX"}
         parents = {pid for pid in table if is_launcher(pid) or name_of(pid) in PARENTS_OF_RANKS}
         below = defaultdict(list)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import resource
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.host.processes import ancestors, children
+from coordinator.host.processes import ancestors, below
 from harness.measure.rank_sight import ASLEEP, ENDED, RUNNING, SILENT, STOPPED, Rank, Sight
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class RankWatch:
         from harness.measure.local_rank import LocalRank  # noqa: PLC0415 - not needed without ranks
 
         watch = cls()
-        for one in (pid, *ancestors(pid), *_below(pid)):
+        for one in (pid, *ancestors(pid), *below(pid)):
             if memories := _memories(one):
                 for path in memories:
                     with suppress(OSError):
@@ -254,12 +254,6 @@ def _state(one: _Watched, sight: Sight, note: RankNote) -> RankState:
         begun=begun,
         wait_s=one.wait_s,
     )
-
-
-def _below(pid: int) -> Iterator[int]:
-    for child in children(pid):
-        yield child
-        yield from _below(child)
 
 
 def _memories(pid: int) -> list[Path]:
