@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = "lockstep-exec"
 LEFT_OUT = (".*", "*.egg-info", "build", "tests", "docs", "papers", "jobs", "processes", "__pycache__")
 LEFT_OUT += ("batsim.py", "goal.py", "goal_text.py", "otf2_archive.py", "slurm_turns.py")
-LEFT_OUT += ("json_schema.py",)
+LEFT_OUT += ("json_schema.py", "json_schema_rules.py")
 NEEDS = ("psutil", "pyzmq")
 
 

@@ -1,7 +1,8 @@
 """The experiment file as a JSON Schema (draft 4), by which an editor completes and checks it.
 
-Keys and values follow from the declarations that the reader uses. A file that Lockstep accepts is valid;
-docs/how-to/experiment-in-an-editor.md lists what only the reader checks, so that a valid file is refused.
+Keys and values follow from the declarations that the reader uses. ``json_schema_rules`` says which of them
+belong together. A file that Lockstep accepts is valid; docs/how-to/experiment-in-an-editor.md lists what
+draft 4 cannot say, so that a valid file is refused.
 """
 
 import inspect
@@ -15,7 +16,15 @@ from coordinator.view import Submitter
 from harness.spec import experiment, job_source, sweep
 from harness.spec.job_models import KINDS
 from harness.spec.jobs import OF_COMMANDS, OF_GROUPS, JobGroup
-from harness.spec.jobs import SHARED as OF_JOBS
+from harness.spec.json_schema_rules import (
+    any_case,
+    enum,
+    of_kinds,
+    of_owners,
+    of_patterns,
+    of_policies,
+    rules,
+)
 from harness.spec.log_window import OF_EACH_JOB, SHARE, Window
 from harness.spec.overrides import scheduler_keys
 from harness.spec.owners import KINDS as OF_OWNERS
@@ -41,7 +50,6 @@ VARIABLES = {
     "additionalProperties": False,
 }
 LIMIT = 2**31 - 1  # of numbers that other programs read
-NOTHING: Schema = {"not": {}}
 
 
 def experiment_schema() -> Schema:
@@ -50,6 +58,7 @@ def experiment_schema() -> Schema:
         "$schema": "http://json-schema.org/draft-04/schema#",
         "title": "Experiment file of Lockstep",
         **closed(_keys(), ["schedulers"]),
+        "allOf": rules(),
     }
 
 
@@ -58,11 +67,11 @@ def _keys() -> dict[str, Schema]:
     models = [table_schema(kind)["properties"] for kind in KINDS.values()]
     repeats = _bound("repeats")
     special = {
-        "level": _enum(job_source.LEVEL),
+        "level": enum(job_source.LEVEL),
         "name": LINE,
         "processors": BOUNDS["simulated.processors"].json_schema,
         "repeats": {"anyOf": [repeats, closed(dict.fromkeys(experiment.REPEATS, repeats))]},
-        "dedicated": _enum(experiment.SPINNING, experiment.TWO_PHASE),
+        "dedicated": enum(experiment.SPINNING, experiment.TWO_PHASE),
         "timeout_factor": _bound("--timeout-factor"),
         "hosts": _list({"type": "string", "minLength": 1}, least=0),
         "jobs": _list(_job()),
@@ -70,7 +79,7 @@ def _keys() -> dict[str, Schema]:
         "owners": _list(_owner(), least=0),
         "machine": closed({key: _of_machine(key) for key in MACHINE_KEYS}),
         "log": closed(_merged(*map(_log, (job_source.Log, Window)))),
-        "model": closed({"kind": _enum(*KINDS)} | _merged(*models)),
+        "model": closed({"kind": enum(*KINDS)} | _merged(*models)),
         "sweep": _sweep(),
         "slurm": _slurm(),
     }
@@ -78,45 +87,6 @@ def _keys() -> dict[str, Schema]:
     same = {key: {"$ref": f"#/properties/{key}"} for key in keys if key != "quick"}
     special["quick"] = {"type": "object", "properties": same}
     return {key: special.get(key) or _bound(key) or of_jobs.get(key, {}) for key in keys}
-
-
-def _enum(*values: Any) -> Schema:
-    return {"enum": list(values)}
-
-
-def _any_case(*names: str) -> Schema:
-    """The schema of these names, in capital and small letters."""
-    spelled = ("".join(f"[{one.upper()}{one.lower()}]" for one in name) for name in names)
-    return {"type": "string", "pattern": f"^({'|'.join(spelled)})$"}
-
-
-def _without(keys: Iterable[str], *allowed: str) -> Schema:
-    """Tables with none of these keys but those ``allowed``."""
-    others = "|".join(key for key in keys if key not in allowed)
-    return {"patternProperties": {f"^({others})$": NOTHING}} if others else {}
-
-
-def _of_policy(keys: Mapping[str, Schema]) -> Schema:
-    """Tables with these ``keys`` that have only those of their policy, if they name one."""
-    tables: list[Schema] = [_without(["policy"])]
-    for name, policy in policies.known().items():
-        own = table_schema(policy)["properties"]
-        several = {key: rule for key, rule in own.items() if "anyOf" in keys[key]}
-        table = {"required": ["policy"], "properties": {"policy": _enum(name), **several}}
-        tables.append(table | _without(keys, "policy", *SHARED, *own))
-    return {"anyOf": tables}
-
-
-def _of_kind(keys: Mapping[str, Schema]) -> Schema:
-    """Jobs with these ``keys`` that have only those of their kind, if they have one."""
-    program = {"required": ["program"], **_without(keys, "program", *OF_JOBS)}
-    command = {"required": ["command"], **_without(keys, "command", "processes", *OF_COMMANDS, *OF_JOBS)}
-    single = [
-        {"required": ["kind"], "properties": {"kind": _enum(name)}}
-        | _without(keys, "kind", *table_schema(kind)["properties"], *OF_JOBS)
-        for name, kind in SINGLE.items()
-    ]
-    return {"anyOf": [_without(["program", "command", "kind"]), program, command, *single]}
 
 
 def _bound(name: str) -> Schema:
@@ -145,13 +115,13 @@ def _job() -> Schema:
         **{key: of_group[key] for key in OF_GROUPS},
         **table_schema(Submitter)["properties"],
         **_merged(*kinds, {key: of_command[key] for key in ("processes", *OF_COMMANDS)}),
-        "kind": _enum(*SINGLE),
+        "kind": enum(*SINGLE),
         "program": closed(_program()),
         "command": _list(WORD),
         "environment": VARIABLES,
         "recording": WORD,
     }
-    return closed(keys) | _of_kind(keys)
+    return closed(keys) | of_kinds(keys)
 
 
 def _program() -> dict[str, Schema]:
@@ -159,7 +129,7 @@ def _program() -> dict[str, Schema]:
     return {
         **table_schema(LockProgram)["properties"],
         **table_schema(Program)["properties"],
-        "pattern": {"anyOf": [_enum(*PATTERNS), _any_case(*PATTERNS)]},
+        "pattern": {"anyOf": [enum(*PATTERNS), any_case(*PATTERNS)]},
         "parallelism": _list(pair, least=0),
     }
 
@@ -170,8 +140,8 @@ def _log(kind: Any) -> dict[str, Schema]:
     program = {key: value for key, value in _program().items() if key not in OF_EACH_JOB}
     program |= {"share": SHARE.json_schema}
     special = {
-        "scheduler": closed(of_site, ["policy"]) | _of_policy(of_site),
-        "programs": _list(closed(program)),
+        "scheduler": closed(of_site, ["policy"]) | of_policies(of_site),
+        "programs": _list(closed(program) | {"allOf": of_patterns()}),
     }
     named = keys | {key: value for key, value in special.items() if key in keys}
     return {key.replace("from_hours", "from"): value for key, value in named.items()}
@@ -181,27 +151,27 @@ def _of_policies() -> dict[str, Schema]:
     """The keys of all policies, and their names, with what an editor tells about each."""
     known = policies.known()
     texts = [(inspect.getdoc(policy) or "").partition("\n")[0] for policy in known.values()]
-    named = _enum(*known) | {"x-taplo": {"docs": {"enumValues": texts}}}
+    named = enum(*known) | {"x-taplo": {"docs": {"enumValues": texts}}}
     return {"policy": named} | _merged(*(table_schema(policy)["properties"] for policy in known.values()))
 
 
 def _scheduler() -> Schema:
     shared = table_schema(Options)["properties"]
     special = {
-        "waiting": _enum(*WAITING_RULES, *OTHER_NAMES),
-        "mechanism": _enum("auto", *mechanisms.known()),
-        "bind": _enum(True, False, WITHIN_JOB),
+        "waiting": enum(*WAITING_RULES, *OTHER_NAMES),
+        "mechanism": enum("auto", *mechanisms.known()),
+        "bind": enum(True, False, WITHIN_JOB),
     }
     options = {key: shared[key] | special.get(key, {}) for key in SHARED}
     keys = _of_policies() | options | {"setting": LINE, "environment": VARIABLES}
-    return closed(keys) | _of_policy(keys)
+    return closed(keys) | of_policies(keys)
 
 
 def _owner() -> Schema:
     numbers = {key: _bound(f"owners.{key}") for key in ("away_s", "load", *OF_OWNERS)}
     pair = _list(_bound("owners.at_s"), least=2, maxItems=2)
     lists = {"processors": _list(_bound("owners.processors"), least=0), "times_s": _list(pair)}
-    return closed(numbers | lists | {"trace": {"type": "string"}})
+    return closed(numbers | lists | {"trace": {"type": "string"}}) | {"allOf": of_owners()}
 
 
 def _of_machine(key: str) -> Schema:
@@ -238,7 +208,7 @@ def _slurm() -> Schema:
     keys: Iterable[tuple[str, Schema]] = table_schema(Submission)["properties"].items()
     number = {"anyOf": [LINE, {"type": "integer", "minimum": 0, "maximum": LIMIT}]}
     special: dict[str, Schema] = dict.fromkeys(TEXTS, LINE) | dict.fromkeys(LINES, _list(LINE, least=0))
-    special |= {"time": number, "mem": number, "container": {"anyOf": [LINE, _enum("")]}}
+    special |= {"time": number, "mem": number, "container": {"anyOf": [LINE, enum("")]}}
     special |= {"extra": _list(LINE | {"pattern": "^-"}, least=0)}
     special |= {"ntasks_per_node": _bound("slurm.ntasks-per-node")}
     named = {key: special.get(key, value) for key, value in keys}
