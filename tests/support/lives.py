@@ -45,14 +45,21 @@ echo 1
 """
 """Takes any script, and gives it a number."""
 
-AGAIN = """
+ONCE = f"""
 import sys
+sys.path.append({str(SUPPORT)!r})
+from among_others import allow, once, replace
 from harness.__main__ import main
-from harness.measure import measured
-measured.FRESH_S = 0.0
-sys.exit(main())
+from harness.measure import measured, trust
+once(replace)
+allow(replace)
+replace(trust, "AGAIN", 0)
 """
-"""Runs Lockstep, which takes no calibration for fresh."""
+"""Begins Lockstep, which calibrates and measures once, as on an idle host, whatever runs beside it."""
+
+ENDS = "sys.exit(main())"
+AGAIN = "measured.FRESH_S = 0.0; "
+"""It takes no calibration for fresh."""
 
 LOCKSTEP = (sys.executable, "-P", "-m", "harness")
 
@@ -206,16 +213,17 @@ def _ours(path):
         return False
 
 
-def _run(number, hosts=()):
+def _run(number, hosts=(), before=""):
     usable = [name for name, mechanism in known().items() if not mechanism.unavailable()]
     mechanism = f'schedulers.0.mechanism="{usable[number % len(usable)]}"'
     where = ["--hosts", ",".join(f"{host}:1" for host in hosts)] if hosts else []
-    return [*LOCKSTEP, "run", "x.toml", "--no-simulate", "--set", mechanism, *where]
+    lockstep = LOCKSTEP if hosts else (sys.executable, "-P", "-c", ONCE + before + ENDS)
+    return [*lockstep, "run", "x.toml", "--no-simulate", "--set", mechanism, *where]
 
 
 def _calibrate_again(number):
     """A run that calibrates before each repeat, as a long series does every few minutes."""
-    return [sys.executable, "-P", "-c", AGAIN, *_run(number)[len(LOCKSTEP) :], "--set", "repeats=3"]
+    return [*_run(number, before=AGAIN), "--set", "repeats=3"]
 
 
 def _simulate(number):
