@@ -259,7 +259,7 @@ def yields_less(job, spun_ns):
 
 
 @pytest.mark.slow
-@settings(max_examples=20 if PLAIN else 60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20 if PLAIN else 150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_kernel_equals_the_reference(data):
     machine = data.draw(machines())
