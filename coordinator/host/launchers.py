@@ -9,12 +9,14 @@ import functools
 import itertools
 import json
 import os
+import pwd
 import re
 import shutil
 import socket
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -376,6 +378,9 @@ class JobStep(Srun):
 
     An srun that is asked to end kills its step at once, and what the agent has stopped would stay stopped.
     So it has no mark of the run, and ends when the agent does.
+
+    Slurm lets only the user of a job create steps of it, and root no more than others. So with ``user``, the
+    number of another user, srun and the agent run as that user.
     """
 
     has_children = False
@@ -383,19 +388,34 @@ class JobStep(Srun):
     keeps = ("SLURM_CONF",)
 
     job: str = ""
+    user: int | None = None
+
+    @property
+    def _account(self) -> pwd.struct_passwd | None:
+        """The account of the job's user, if it is another one."""
+        with suppress(KeyError):
+            return None if self.user in (None, os.getuid()) else pwd.getpwuid(self.user)
+        return None
 
     def argv(self, processes: int, command: Words, hosts: Words = (), options: Words = ()) -> list[str]:
         (host,) = hosts
+        account = self._account
+        ids = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}"] if account else []
+        as_user = ["setpriv", *ids, "--init-groups", "--"] if account else []
         step = [f"--jobid={self.job}", "--job-name=lockstep", "--mpi=none", "--chdir=/"]
         where = ["--nodes=1", "--ntasks=1", f"--nodelist={host}"]
-        return [self.path, *step, *self.OPTIONS, *where, *command]
+        return [*as_user, self.path, *step, *self.OPTIONS, *where, *command]
 
     def together(self, command: Words, hosts: Words) -> list[str]:
         return []
 
     def needs(self) -> dict[str, str]:
-        """The number of the job, which tells the agent's step from those of the job itself."""
-        return {STEP: self.job}
+        """The number of the job, which tells the agent's step from those of the job itself, and its user."""
+        account = self._account
+        names = (
+            {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name} if account else {}
+        )
+        return {STEP: self.job, **names}
 
 
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:

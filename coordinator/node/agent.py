@@ -24,6 +24,7 @@ from typing import Any
 
 from coordinator.host import bindings, cleanup, guardian, launch, mechanisms, processes
 from coordinator.host.clock import Clock
+from coordinator.host.directories import home
 from coordinator.host.job_steps import is_job
 from coordinator.host.launch import Stopped
 from coordinator.host.loop import Loop
@@ -115,6 +116,8 @@ class Agent:
 
     def _settle(self) -> None:
         path = Path(self._setup.directory)
+        if path.parent.name != home().name:  # of a driver that is root, in a job of another user
+            path = home() / path.name
         name = self._setup.mechanism
         self._directory = RunDirectory(path)  # to be released even if it cannot be adopted
         self._directory = RunDirectory.adopt(path)
