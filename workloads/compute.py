@@ -33,7 +33,10 @@ class Compute:
         return len(self.pieces)
 
     def __call__(self, amount_ns: int, began_ns: int | None = None) -> None:
-        """Compute for ``amount_ns``, since ``began_ns`` of the thread's CPU time, by default from now on."""
+        """Compute for ``amount_ns``, since ``began_ns`` of the thread's CPU time, by default from now on.
+
+        With a working set, for as many steps as take that long, from now on in any case.
+        """
         self.began_ns = thread_time_ns() if began_ns is None else began_ns
         if self.pieces:
             self._walk(amount_ns)
