@@ -95,8 +95,8 @@ def standings(ids: Sequence[str]) -> list[Standing]:
 
 
 def running(partition: str) -> list[Standing]:
-    """The jobs that run in a partition, or are suspended; of arrays their tasks."""
-    return _listed("-t", "RUNNING,SUSPENDED", "-p", partition)
+    """The jobs of a partition that have processors, suspended or not; of arrays their tasks."""
+    return _listed("-t", "RUNNING,SUSPENDED,STOPPED,SIGNALING,RESIZING", "-p", partition)
 
 
 def _listed(*which: str) -> list[Standing]:
@@ -118,18 +118,27 @@ def _standing(row: re.Match[str]) -> Standing:
     return Standing(number, name, state, int(user), tuple(hosts))
 
 
-def processors(job: str) -> tuple[str, ...]:
-    """The processors of a job that runs, such as "node1/0"; none if Slurm does not tell them."""
-    lines = ask("scontrol", "-d", "-o", "show", "job", job).splitlines()
-    held = _HELD.findall(next((line for line in lines if line.startswith(f"JobId={job} ")), ""))
-    with suppress(ValueError):
-        return tuple(
-            f"{node}/{cpu}" for nodes, cpus in held for node in expand(nodes) for cpu in expand(f"[{cpus}]")
-        )
-    return ()
+def processors(job: str, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The processors of a job that runs on ``nodes``, such as "node1/0"; none if Slurm does not tell them.
+
+    The answer has words that users write, such as the job's name: only lines of this form count, and of
+    them only these nodes.
+    """
+    own = False
+    places: dict[str, None] = {}
+    for line in ask("scontrol", "-d", "show", "job", job).splitlines():
+        if line.startswith("JobId="):  # of an array, all tasks are listed
+            own = line.startswith(f"JobId={job} ")
+        if own and (held := _HELD.fullmatch(line)):
+            with suppress(ValueError):
+                cpus = expand(f"[{held[2]}]")[:MOST_CPUS]
+                its = set(expand(held[1]))
+                places |= dict.fromkeys(f"{node}/{cpu}" for node in nodes if node in its for cpu in cpus)
+    return tuple(places)
 
 
-_HELD = re.compile(r" Nodes=(\S+) CPU_IDs=([0-9,-]+) Mem=")
+_HELD = re.compile(r"\s+Nodes=(\S+) CPU_IDs=([0-9,-]+) Mem=.*")
+MOST_CPUS = 8192  # of a node, as Linux has them at most
 
 
 def ending(directory: str, job: SlurmJob) -> Ending | None:

@@ -41,7 +41,8 @@ from slurm.job import Standing
 from workloads.validation import InputError
 from workloads.work import Command
 
-RUNS, SUSPENDED = "RUNNING", "SUSPENDED"
+RUNS = frozenset({"RUNNING", "SIGNALING", "RESIZING"})
+SUSPENDED = frozenset({"SUSPENDED", "STOPPED"})
 
 ASK_S = 1.0  # from one question to Slurm about the jobs to the next
 LAST_S = 2.5  # how long the end waits for an answer that tells which jobs are suspended
@@ -115,9 +116,9 @@ class Watched:
         around = os.environ.get("SLURM_JOB_ID")
         jobs = [job for job in client.running(self.name) if "+" not in job.name and job.id != around]
         known = {(job.id, job.nodes): self._processors.get((job.id, job.nodes), ()) for job in jobs}
-        for job, nodes in [place for place, processors in known.items() if not processors]:
-            with suppress(SlurmError):  # the next answer tells more
-                known[job, nodes] = client.processors(job)
+        with suppress(SlurmError):  # the next answer tells more
+            for job, nodes in [place for place, processors in known.items() if not processors]:
+                known[job, nodes] = client.processors(job, nodes)
         self._processors = known
         return [replace(job, processors=known[job.id, job.nodes]) for job in jobs]
 
@@ -159,7 +160,7 @@ def _checked(name: str, job: Standing | None) -> Standing:
         (job.name != name, f"is {kind}, whose parts start and end apart", "name jobs that are neither"),
         (os.getuid() not in (0, job.user), f"is not yours, but of user {job.user}", "be that user, or root"),
         (job.over, f"has ended ({job.state})", "leave it out"),
-        (job.state not in (RUNS, SUSPENDED), f"does not run ({job.state})", "wait until it runs"),
+        (job.state not in RUNS | SUSPENDED, f"does not run ({job.state})", "wait until it runs"),
     ):
         if refused:
             raise InputError("--slurm", name, rule, remedy)
@@ -227,11 +228,7 @@ class Share:
 
     @property
     def runs(self) -> bool:
-        return self.open and self.job.state == RUNS
-
-    @property
-    def placed(self) -> Placed:
-        return self.job.id, self.job.processors or self.job.nodes
+        return self.open and self.job.state in RUNS
 
 
 class _Agent:
@@ -304,6 +301,7 @@ class SlurmTurns:
         self._begin_ns = self._state_ns = self._answer_ns = now_ns
         self._places: dict[tuple[str, str], _Place] = {}
         self._left: list[tuple[str, RunDirectory, int]] = []
+        self._placed: list[Placed] = []
         self._groups: dict[tuple[Placed, ...], dict[str, protocol.Table]] = {}
         self._srun = shutil.which("srun") or "srun"
 
@@ -373,8 +371,8 @@ class SlurmTurns:
             job = known.get(name)
             if not share.open:
                 continue
-            if job is not None and job.state != share.job.state and SUSPENDED in (job.state, share.job.state):
-                self.tell(f"Slurm has {'suspended' if job.state == SUSPENDED else 'resumed'} job {name}")
+            if job is not None and (job.state in SUSPENDED) != (share.job.state in SUSPENDED):
+                self.tell(f"Slurm has {'suspended' if job.state in SUSPENDED else 'resumed'} job {name}")
             if job is None or job.over:
                 share.end_ns = now_ns
             share.job = share.job if job is None else job
@@ -389,29 +387,34 @@ class SlurmTurns:
             place.agent = None
             place.left = bool(agent.lost)
             self._left.append((job, agent.directory, now_ns + TIDY_NS))
-            if share.job.state == SUSPENDED:
+            if share.job.state in SUSPENDED:
                 # Nothing of this run on this host continues what Slurm has suspended; the agent ends with it.
                 with suppress(OSError):
                     agent.directory.note(**{processes.LET_GO: True})
             self._lost(place, job, node, agent.lost, now_ns)
 
     def _tidy(self, now_ns: int) -> None:
-        """Remove what agents have left that ended long ago; of a lasting set, forget jobs that have ended."""
+        """Remove what an agent has left that ended long ago; of a lasting set, forget jobs that have ended.
+
+        One at a time: that takes milliseconds, and other agents await their messages.
+        """
         if self.jobs.lasting:
             self.shares = {name: share for name, share in self.shares.items() if share.open}
             self._places = {at: place for at, place in self._places.items() if at[0] in self.shares}
-        for left in [left for left in self._left if now_ns >= left[2] and not self._is_suspended(left[0])]:
-            self._left.remove(left)
-            cleanup.release(left[1])
-            left[1].unlock()
+        for left in self._left:
+            if now_ns >= left[2] and not self._is_suspended(left[0]):
+                self._left.remove(left)
+                cleanup.release(left[1])
+                left[1].unlock()
+                return
 
     def _is_suspended(self, job: str) -> bool:
-        return job in self.shares and self.shares[job].job.state == SUSPENDED
+        return job in self.shares and self.shares[job].job.state in SUSPENDED
 
     def _lost(self, place: _Place, job: str, node: str, reason: str, now_ns: int) -> None:
         place.due_ns = now_ns + min(AGAIN_NS << place.losses, LATEST_NS)
-        place.losses += 1
-        if place.losses == WARN_AT:
+        place.losses += bool(reason)
+        if reason and place.losses == WARN_AT:
             self.tell(f"on {node} job {job} takes no turns: {' '.join(reason.split())}")
 
     def _start(self, now_ns: int) -> None:
@@ -422,7 +425,10 @@ class SlurmTurns:
                 place = self._places.setdefault((name, node), _Place())
                 needed = name in sharing or place.left
                 if place.agent is None and needed and now_ns >= place.due_ns:
-                    step, root = JobStep(self._srun, "", job=name), root_of(name, left=place.left)
+                    step, root = (
+                        JobStep(self._srun, "", job=name, user=share.job.user),
+                        root_of(name, left=place.left),
+                    )
                     try:
                         place.agent = _Agent(self._loop, step, root, node, self.tell)
                     except (InputError, OSError, LinkError) as error:
@@ -430,7 +436,13 @@ class SlurmTurns:
 
     def _share_out(self, now_ns: int) -> None:
         """Make new tables for groups of jobs in which one runs, ends, comes or has other places."""
-        groups = groups_of([share.placed for share in self.shares.values() if share.runs])
+        jobs = [share.job for share in self.shares.values() if share.runs]
+        known = all(job.processors for job in jobs)  # else all count by their nodes
+        placed = [(job.id, job.processors if known else job.nodes) for job in jobs]
+        if placed == self._placed:
+            return
+        self._placed = placed
+        groups = groups_of(placed)
         from_ns = now_ns + LEAD_NS
         self._groups = {
             group: self._groups.get(group) or tables(group, self.quantum_ns, from_ns) for group in groups
@@ -475,7 +487,7 @@ class SlurmTurns:
             if not self._is_suspended(job):
                 cleanup.release(directory)
             directory.unlock()
-        self._places, self._left, self._groups = {}, [], {}
+        self._places, self._left, self._groups, self._placed = {}, [], {}, []
 
 
 @contextmanager

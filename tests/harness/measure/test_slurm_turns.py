@@ -2,11 +2,13 @@
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,8 +40,13 @@ SCONTROL = f"""case "$*" in
 *"partition off") echo "PartitionName=off Default=NO OverSubscribe=NO PreemptMode=OFF";;
 *"partition yes") echo "PartitionName=yes Default=NO OverSubscribe=YES:4 PreemptMode=OFF";;
 *"partition one") echo "PartitionName=one Default=NO OverSubscribe=FORCE:1 PreemptMode=OFF";;
-*"job 5") echo "JobId=6 JobName=a NodeList=n1 Nodes=n1 CPU_IDs=9 Mem=0 GRES="
-    echo "JobId=5 JobName=a NodeList=n1   Nodes=n[1-2] CPU_IDs=0,2-3 Mem=0 GRES=   Nodes=n3 CPU_IDs=7 Mem=";;
+*"job 5") echo "JobId=6 ArrayJobId=5 JobName=a"
+    echo "     Nodes=n1 CPU_IDs=9 Mem=0 GRES="
+    echo "JobId=5 ArrayJobId=5 JobName= Nodes=n1 CPU_IDs=8 Mem=0"
+    echo "     Nodes=n[1-2] CPU_IDs=0,2-3 Mem=0 GRES="
+    echo "     Nodes=n[3-4] CPU_IDs=7 Mem=0 GRES="
+    echo "   Comment= Nodes=n1 CPU_IDs=6 Mem=0"
+    echo "     Nodes=n[1-65536] CPU_IDs=0-65535- Mem=0";;
 *) echo "$4 not found"; exit 1;;
 esac"""
 
@@ -130,7 +137,8 @@ def test_a_partition_is_read(site):
 
 def test_processors_of_a_job_are_read_from_its_own_line(site):
     two = [f"{node}/{cpu}" for node in ("n1", "n2") for cpu in (0, 2, 3)]
-    assert client.processors("5") == (*two, "n3/7")
+    assert client.processors("5", ["n1", "n2", "n3"]) == (*two, "n3/7")
+    assert client.processors("5", ["n9"]) == ()
 
 
 def test_a_watch_asks_once_for_the_processors_of_an_allocation(site, monkeypatch, tmp_path):
@@ -143,12 +151,12 @@ def test_a_watch_asks_once_for_the_processors_of_an_allocation(site, monkeypatch
     fake_commands(tmp_path, scontrol=f"echo $* >> {asked}\n{SCONTROL}")
     watched = Watched("gang")
     assert [job.id for job in watched.first] == ["5", "12"]
-    assert watched.first[0].processors == client.processors("5") and watched.first[1].processors == ()
+    assert watched.first[0].processors == ("n1/0", "n1/2", "n1/3") and watched.first[1].processors == ()
     asked.unlink()
     assert watched.ask() == watched.first
     lines = asked.read_text().splitlines()
-    assert "-p gang" in lines[0] and "RUNNING,SUSPENDED" in lines[0]
-    assert lines[1:] == ["-d -o show job 12"]  # what could not be told is asked again
+    assert "-p gang" in lines[0] and "RUNNING,SUSPENDED,STOPPED" in lines[0]
+    assert lines[1:] == ["-d show job 12"]  # what could not be told is asked again
 
 
 @pytest.mark.parametrize(
@@ -269,6 +277,16 @@ def test_agents_start_where_jobs_share_processors_only(recorded):
     assert [row["turns"] for row in recorded.state(0)["jobs"]] == ["alone", "alone", None]
 
 
+@pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
+def test_jobs_count_by_nodes_while_processors_of_one_are_unknown(recorded, state):
+    known = job("1", "n/0"), job("2", "n/1")
+    unknown = Standing("3", "3", "RUNNING", MINE, ("n",))
+    assert recorded.turn(*known) == []
+    assert recorded.turn(*known, unknown) == [(name, "n") for name in "123"]
+    assert recorded.turn(*known, replace(unknown, state=state)) == []  # which Slurm alone may continue
+    assert recorded.turn(*known, replace(unknown, state="SIGNALING")) != []
+
+
 def test_tables_of_a_group_stay_while_other_groups_change(recorded):
     pair = job("1", "n/0"), job("2", "n/0")
     recorded.turn(*pair, now_ns=1)
@@ -307,6 +325,15 @@ def test_what_lost_agents_leave_is_removed_once_it_is_old(recorded, monkeypatch)
     assert removed == [first, None]
     recorded.turn(job("1", "n/0"), job("2", "n/1"), now_ns=11)
     assert removed == [first, None, second, None] and not recorded._left
+
+
+def test_a_turn_removes_what_one_agent_has_left(recorded, monkeypatch):
+    removed = []
+    monkeypatch.setattr(slurm_turns.cleanup, "release", removed.append)
+    recorded._left = [("1", SimpleNamespace(unlock=int), 0) for _ in range(3)]
+    for count in (1, 2, 3, 3):
+        recorded.turn(now_ns=1)
+        assert len(removed) == count
 
 
 def test_named_jobs_are_asked_about_by_their_numbers(site):
@@ -351,6 +378,20 @@ def test_an_agent_is_a_step_of_its_job_without_marks(monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="plays a batch shell")
+def test_an_agent_in_a_job_of_another_user_runs_as_that_user():
+    (other, *_) = (one for one in pwd.getpwall() if one.pw_uid != MINE)
+    step = {"path": "/usr/bin/srun", "version": "", "job": "7"}
+    own, theirs, unknown = (JobStep(**step, user=user) for user in (MINE, other.pw_uid, 2**31 - 7))
+    words = theirs.argv(1, ["agent"], ["n1"])
+    srun = words.index("/usr/bin/srun")
+    assert words[srun:] == own.argv(1, ["agent"], ["n1"]) == unknown.argv(1, ["agent"], ["n1"])
+    ids = [f"--reuid={other.pw_uid}", f"--regid={other.pw_gid}"]
+    assert words[:srun] == ["setpriv", *ids, "--init-groups", "--"]
+    environment = theirs.environment({}, {"HOME": "/root", "USER": "root"}, hosts=["n1"])
+    assert (environment["HOME"], environment["USER"]) == (other.pw_dir, other.pw_name)
+    assert own.environment({}, {"HOME": "/own"}, hosts=["n1"])["HOME"] == "/own"
+
+
 def test_all_but_the_waiting_shell_and_launchers_may_be_stopped(tmp_path, monkeypatch):
     """A program under a batch shell, one that comes later, a launcher, and a step of ours."""
     for name in ("slurmstepd", "srun"):
@@ -433,7 +474,7 @@ exec -a "slurmstepd: [$job.9]" {folder}/slurmstepd -c '"$@"; :' x "$@"
         (folder / "srun").write_text(srun)
         (folder / "srun").chmod(0o700)
         partition = "PartitionName=gang OverSubscribe=FORCE:4"
-        held = f"sed -n 's/^'$5' //p' {folder}/held"
+        held = f"sed -n 's/^'$4' //p' {folder}/held"
         config = f'echo "SlurmUser = me({MINE})"'
         shown = f'case "$*" in *config) {config};; *gang) echo {partition};; *) {held};; esac'
         fake_commands(folder, squeue=f"cat {folder}/table", scontrol=shown)
@@ -441,7 +482,7 @@ exec -a "slurmstepd: [$job.9]" {folder}/slurmstepd -c '"$@"; :' x "$@"
 
     def start(self, job, seconds, step="0", cpu=0):
         with (self.folder / "held").open("a") as file:
-            file.write(f"{job} JobId={job} Nodes=localhost CPU_IDs={cpu} Mem=0\n")
+            file.write(f"{job} JobId={job} JobName=x\n{job}      Nodes=localhost CPU_IDs={cpu} Mem=0 GRES=\n")
         words = [
             f"slurmstepd: [{job}.{step}]",
             "-c",
