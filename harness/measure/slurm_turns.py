@@ -365,8 +365,8 @@ class SlurmTurns:
         known = {job.id: job for job in listed}
         self._answer_ns = now_ns
         if self.jobs.lasting:
-            for name in known.keys() - self.shares.keys():
-                self.shares[name] = Share(known[name], now_ns)
+            for standing in listed:  # in Slurm's order
+                self.shares.setdefault(standing.id, Share(standing, now_ns))
         for name, share in self.shares.items():
             job = known.get(name)
             if not share.open:
