@@ -410,7 +410,7 @@ class JobStep(Srun):
         return []
 
     def needs(self) -> dict[str, str]:
-        """The number of the job, which tells the agent's step from those of the job itself, and its user."""
+        """The number of the job, by which the agent knows its own step, and the names of another user."""
         account = self._account
         names = (
             {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name} if account else {}

@@ -4,8 +4,8 @@ Each job has an agent on each of its nodes, as a step of the job, with a run dir
 loss of one affects no other. An agent stops and continues the job's processes by its table of slots, and all
 tables follow the clock of this process. Jobs that share nothing need no agents, and are never stopped.
 
-The set of jobs may change: they are ``Named``, and then share nodes, or those of a ``Watched`` partition that
-share processors.
+Users name jobs that share nodes (``Named``). Of a partition, the jobs that share processors take part as they
+come and go (``Watched``).
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ AGAIN_NS = 2_000_000_000  # how long after the loss of an agent the next one sta
 LATEST_NS = 60_000_000_000  # the longest time that this becomes, if each one is lost before it joins
 WARN_AT = 3  # losses in a row of which one tells
 STATE_NS = 60_000_000_000  # from one report of the state to the next
-TIDY_NS = (
-    30_000_000_000  # how long after the loss of an agent its run directory goes; its lease is over by then
-)
+TIDY_NS = 30_000_000_000  # how long after the loss of an agent its run directory goes, its lease being over
 
 Placed = tuple[str, tuple[str, ...]]
 """A job and what only one job can have at a time: nodes, or processors."""
